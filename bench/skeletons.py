@@ -1,10 +1,13 @@
 """Programs of patterns: the figures 5 to 8 of their paper, on a GPU or on a CPU.
 
-    python bench/skeletons.py DATA --out FOLDER [--cpu]     70 s on an H200; writes skeletons.json
+    python bench/skeletons.py DATA --out FOLDER [--cpu] [--matrices NAME ...] [--limit SECONDS]
 
-float32, medians of 100. Figure 5: sums of lengths by loops, closed forms and prefix sums; 6: pairs
-against two arrays; 7: CSR against lists of lists; 8: entries per second over rows and lanes, with
-cuSPARSE through CuPy. `skeletons_page.py` makes a page and pictures of skeletons.json.
+About 60 s on an H200 and 30 s on its CPU; writes skeletons-gpu.json or skeletons-cpu.json, of which
+`skeletons_page.py` makes a page and pictures. float32, medians of 100. Figure 5: sums of lengths by
+loops, closed forms and prefix sums; 6: pairs against two arrays; 7: CSR against lists of lists;
+8: entries per second over rows and lanes, with cuSPARSE through CuPy. On a GPU the kernels of
+figures 5 to 7 have the same units, a warp for each row; `default` is what a program without units
+gets. On a CPU all kernels of a matrix are called in turns.
 """
 
 from __future__ import annotations
@@ -12,6 +15,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +29,11 @@ import numpy as np
 import openwork as ow
 from openwork import skeletons as sk
 
-REPS, SLOW = 100, 0.05  # seconds; slower calls are repeated less often
+MATRICES = (
+    "bayer10", "bcsstk16", "ca-CondMat", "cage10", "copter2", "email-Enron", "ex15",
+    "fem_wheelset_elastic", "mdual", "web-NotreDame",
+)  # fmt: skip
+REPS, SLOW, FEW = 100, 0.02, 2  # seconds; slower calls are repeated less often
 _LENGTH = "{toNat(o@(i+1)-o@i)}"
 CSR = f"""nFun n. nFun m. fun o: [int]_{{n+1}}. fun c: [i -> [int]_{_LENGTH}]_n.
 fun v: [i -> [float]_{_LENGTH}]_n. fun x: [float]_m. zip(c, v) :>> map(fun(r => zip(r.1, r.2) :>>
@@ -41,25 +52,32 @@ SHAPES = [(rows, lanes) for rows, lanes in SHAPES if rows]
 SAME = (8, 32)  # rows of a block and lanes of a row, as the default has them
 
 
-def cpu_seconds(call: Callable[[], Any]) -> float:
-    """The median time of a call."""
-    call()
-    begin = time.perf_counter()
-    call()
-    reps = REPS if time.perf_counter() - begin < SLOW else 5
-    times = []
-    for _ in range(reps):
+def cpu_seconds(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """The median time of each call; fast ones are made in turns, so that all see the same."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+
+    def timed(name: str) -> float:
         begin = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begin)
-    return float(np.median(times))
+        calls[name]()
+        return time.perf_counter() - begin
+
+    slow = {name for name in calls if timed(name) > SLOW}
+    for name in slow:
+        times[name] = [timed(name) for _ in range(FEW)]
+    for _ in range(REPS):
+        for name in calls.keys() - slow:
+            times[name].append(timed(name))
+    return {name: float(np.median(found)) for name, found in times.items()}
 
 
-def gpu_seconds(call: Callable[[], Any]) -> float:
-    """The median time on the device."""
+def gpu_seconds(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """The median time of each call on the device."""
     clock = importlib.import_module("gpu_clock")
-    slow = clock.median(call, 3) > 1e3 * SLOW
-    return float(clock.median(call, 5 if slow else REPS)) / 1e3
+    found = {}
+    for name, call in calls.items():
+        slow = clock.median(call, 1) > 1e3 * SLOW
+        found[name] = float(clock.median(call, FEW if slow else REPS)) / 1e3
+    return found
 
 
 class Study:
@@ -67,15 +85,14 @@ class Study:
 
     def __init__(self, gpu: bool) -> None:
         self.gpu, target = gpu, "cuda" if gpu else "cpu"
-        self.seconds = gpu_seconds if gpu else cpu_seconds
-        csr = sk.parse(CSR)
-        self.kernels = {
-            "closed": csr.compile(target),
-            "prefix": csr.compile(target, "prefix"),
-            "loop": csr.compile(target, "loop"),
-            "packed": sk.parse(PACKED).compile(target),
-            "lil": sk.parse(LIL).compile(target),
-        }
+        csr, packed, lil = (sk.parse(text) for text in (CSR, PACKED, LIL))
+        self.kernels = {}
+        if gpu:
+            self.kernels["default"] = csr.compile(target)
+            csr, packed, lil = (each.with_units() for each in (csr, packed, lil))
+        for sums in ("closed", "prefix", "loop"):
+            self.kernels[sums] = csr.compile(target, sums)
+        self.kernels |= {"packed": packed.compile(target), "lil": lil.compile(target)}
         self.shapes = {}
         for rows, lanes in SHAPES if gpu else ():
             text = SPLIT.replace("ROWS", str(rows)).replace("LANES", str(lanes))
@@ -89,45 +106,74 @@ class Study:
         lists.pop("o")
         pairs = {"o": matrix.indptr, "v": sk.pairs(matrix.indices, matrix.data), "x": x}
         data = {"packed": pairs, "lil": lists}
-        found, expected = {}, matrix.astype("float64") @ x
+        calls: dict[str, Callable[[], Any]] = {}
+        expected = matrix.astype("float64") @ x
         for name, kernel in {**self.kernels, **self.shapes}.items():
             bound = kernel.bind(**data.get(name, flat))
             np.testing.assert_allclose(bound(), expected, rtol=1e-3, atol=1e-3 * np.ptp(expected))
-            call = (lambda k=kernel, b=bound: k.launch(b)) if self.gpu else bound
-            found[name] = self.seconds(call)
-        return found | self.others(matrix, x)
+            calls[name] = bound.launch if self.gpu else bound
+        calls |= self.others(matrix, x)
+        return gpu_seconds(calls) if self.gpu else cpu_seconds(calls)
 
-    def others(self, matrix: Any, x: Any) -> dict[str, float]:
+    def others(self, matrix: Any, x: Any) -> dict[str, Callable[[], Any]]:
         """Index notation, and cuSPARSE or SciPy."""
         theirs: Callable[[], Any] = lambda: matrix @ x  # noqa: E731
         if self.gpu:
             cp, sparse = map(importlib.import_module, ("cupy", "cupyx.scipy.sparse"))
-            matrix, x = sparse.csr_matrix(matrix), cp.asarray(x)
-            theirs = lambda a=matrix, b=x: a @ b  # noqa: E731
+            there, vector = sparse.csr_matrix(matrix), cp.asarray(x)
+            theirs = lambda: there @ vector  # noqa: E731
         tensors = {"A": ow.tensor(matrix, name="A"), "x": ow.tensor(x, name="x")}
         y = ow.empty((matrix.shape[0],), dtype="float32", name="y")
         statement = ow.parse("y(i) = A(i,j) * x(j)", **tensors, y=y)
         kernel = statement.compile(target="cuda" if self.gpu else "cpu")
-        found = {"index notation": self.seconds(kernel), "library": self.seconds(theirs)}
+        found: dict[str, Callable[[], Any]] = {"index notation": kernel, "library": theirs}
         if self.gpu:
             same = statement.schedule(
                 f"split(i,b,w,{SAME[0]}), pos(j,p,A), split(p,r,l,{SAME[1]}), order(b,w,l,r), "
                 "unroll(r,2), parallelize(b,GPUBlock,NoRaces), parallelize(w,GPUWarp,NoRaces), "
                 f"parallelize(l,GPUGroup,NoRaces,group_size={SAME[1]},reduction=parallel)"
             )
-            found["same schedule"] = self.seconds(same.compile(target="cuda"))
+            found["same schedule"] = same.compile(target="cuda")
         return found
 
 
-def compile_seconds() -> dict[str, float]:
-    """From text to a loaded kernel, without any cache of this program."""
-    found = {}
-    for name, text in {"csr": CSR, "packed": PACKED, "lil": LIL}.items():
-        fresh = text.replace("e.2 * x@e.1", f"e.2 * x@e.1 * {time.time_ns() % 1000 + 2}")
-        begin = time.perf_counter()
-        sk.parse(fresh).compile()
-        found[name] = time.perf_counter() - begin
+def compile_seconds(target: str) -> dict[str, float]:
+    """From text to a loaded kernel, each in a process and with a cache of its own.
+
+    `first` is the first kernel of an installation, for which the compiler is looked for and the
+    pool of threads compiled; the others come after it.
+    """
+    dense = "nFun n. nFun m. fun A: [[float]_m]_n. fun x: [float]_m. A :>> map(fun(r => zip(r, x) "
+    sums = "nFun n. fun o: [int]_{n+1}. fun v: [i -> [float]_LENGTH]_n. v :>> map(reduce(+, 0))"
+    split = SPLIT.replace("ROWS", "4").replace("LANES", "32")
+    texts = {
+        "dense": f"{dense}:>> map(*) :>> reduce(+, 0)))", "LIL": LIL, "CSR": CSR, "packed": PACKED,
+        "row sums": sums.replace("LENGTH", _LENGTH),
+    }  # fmt: skip
+    if target != "cpu":
+        texts["parallel"] = split
+    found: dict[str, float] = {}
+    for name, text in texts.items():
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-c", _COLD, text, target]
+            environment = {**os.environ, "OPENWORK_CACHE_DIR": folder}
+            answer = subprocess.run(command, env=environment, capture_output=True, check=True)
+        first, found[name] = map(float, answer.stdout.split())
+        found.setdefault("first", first)
     return found
+
+
+_COLD = """
+import sys, time
+from openwork import skeletons as sk
+text, target = sys.argv[1:]
+for each in ("nFun n. fun x: [float]_n. x :>> map(fun(e => e + 1))", text):
+    begin = time.perf_counter()
+    kernel = sk.parse(each).compile(target)
+    if target != "cpu":
+        getattr(kernel, "usual", kernel).load()
+    print(time.perf_counter() - begin)
+"""
 
 
 def main() -> None:
@@ -136,21 +182,31 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--matrices", nargs="*", default=MATRICES)
+    parser.add_argument("--cold", type=Path, help="an earlier result, for times of compiling")
+    parser.add_argument("--limit", type=float, default=100.0, help="seconds to begin matrices in")
     given = parser.parse_args()
-    study, rows, begin = Study(not given.cpu), {}, time.time()
-    for path in sorted(given.data.glob("*.mtx.gz")):
-        if time.time() - begin > 100:
-            print("time is up before", path.name)
+    rows, begin = {}, time.time()
+    cold = (
+        json.loads(given.cold.read_text())["compile"]
+        if given.cold
+        else compile_seconds("cpu" if given.cpu else "cuda")
+    )
+    study = Study(not given.cpu)
+    print(f"compiled after {time.time() - begin:.1f} s", flush=True)
+    for name in given.matrices:
+        if time.time() - begin > given.limit:
+            print("time is up before", name)
             break
-        matrix = ow.read(path).to_scipy().tocsr().astype("float32")
+        matrix = ow.read(given.data / f"{name}.mtx.gz").to_scipy().tocsr().astype("float32")
         matrix.sort_indices()
         seconds = study.measured(matrix)
-        name = path.name.removesuffix(".mtx.gz")
         rows[name] = {"rows": matrix.shape[0], "entries": int(matrix.nnz), "seconds": seconds}
         best = min((v, k) for k, v in seconds.items())
-        print(name, matrix.shape, matrix.nnz, f"best {best[1]} {best[0] * 1e6:.1f} us", flush=True)
+        print(f"{time.time() - begin:.1f} s", name, matrix.shape, matrix.nnz,
+              f"best {best[1]} {best[0] * 1e6:.1f} us", flush=True)  # fmt: skip
     file = given.out / f"skeletons-{'cpu' if given.cpu else 'gpu'}.json"
-    file.write_text(json.dumps({"compile": compile_seconds(), "matrices": rows}, indent=1))
+    file.write_text(json.dumps({"compile": cold, "matrices": rows}, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A page and pictures of what `skeletons.py` measured: figures 5 to 8 of the paper.
 
-python bench/skeletons_page.py FOLDER OUT-STEM     reads skeletons-gpu.json and -cpu.json
+python bench/skeletons_page.py FOLDER OUT-STEM [GPU CPU]     what was measured on these machines
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def best_shape(rows: Rows) -> str:
 
 def table(rows: Rows, gpu: bool) -> list[str]:
     """Microseconds, one line per matrix."""
-    names = ["closed", "prefix", "loop", "packed", "lil", "index notation", "library"]
+    names = ["default"] if gpu else []
+    names += ["closed", "prefix", "loop", "packed", "lil", "index notation", "library"]
     names += ["same schedule", best_shape(rows)] if gpu else []
     heads = [*names, *(["best shape"] if gpu else [])]
     lines = [f"| matrix | rows | entries | {' | '.join(heads)} |", "|---" * (3 + len(heads)) + "|"]
@@ -74,9 +75,9 @@ def summary(rows: Rows, gpu: bool) -> list[str]:
             f"fast with the best shape of each matrix, and "
             f"{geometric(ratios(rows, 'library', single)):.2f} times with {single} for all",
             "- against index notation with the same schedule: "
-            f"{geometric(ratios(rows, 'same schedule', 'closed')):.2f} times as fast; with the "
-            f"schedule that it chooses by the data: "
-            f"{geometric(ratios(rows, 'index notation', 'closed')):.2f}",
+            f"{geometric(ratios(rows, 'same schedule', 'closed')):.2f} times as fast; a program "
+            "without units, which gets the schedule that index notation chooses by the data: "
+            f"{geometric(ratios(rows, 'index notation', 'default')):.2f}",
         ]
     else:
         known = geometric(ratios(rows, "index notation", "closed"))
@@ -84,53 +85,64 @@ def summary(rows: Rows, gpu: bool) -> list[str]:
     return said
 
 
-def pictures(rows: Rows, stem: Path) -> None:
-    """Figures 5 to 8."""
+def pictures(rows: Rows, file: str, gpu: bool) -> None:
+    """Figures 5 to 8; 8 compares shapes of a GPU."""
     pyplot = plot.pyplot()
-    figure, axes = pyplot.subplots(2, 2, figsize=(14, 10))
+    figure, grid = pyplot.subplots(2, 2, figsize=(14, 10))
+    axes = list(grid.flat)
     places = np.arange(len(rows))
     drawn = (("loop", "closed", "5: closed forms against loops"),
              ("closed", "packed", "6: pairs against two arrays"),
              ("lil", "closed", "7: CSR against lists of lists"))  # fmt: skip
-    for axis, (over, under, title) in zip(axes.flat, drawn, strict=False):
+    for axis, (over, under, title) in zip(axes, drawn, strict=False):
         axis.bar(places, ratios(rows, over, under))
         axis.set_title(f"figure {title}: speed-up")
         axis.axhline(1, color="gray", lw=0.8)
         if over == "loop":
             axis.set_yscale("log")
-    axis = axes.flat[3]
-    single = best_shape(rows)
-    for k, (label, times) in enumerate((
-        ("best shape", [min(v for n, v in row["seconds"].items() if is_shape(n))
-                        for row in rows.values()]),
-        (single, [row["seconds"][single] for row in rows.values()]),
-        ("cuSPARSE", [row["seconds"]["library"] for row in rows.values()]),
-    )):  # fmt: skip
-        entries = [row["entries"] for row in rows.values()]
-        axis.bar(places + 0.27 * k, np.divide(entries, times) / 1e9, 0.27, label=label)
-    axis.set_title("figure 8: billions of entries per second")
-    axis.legend()
-    for axis in axes.flat:
+    entries = [row["entries"] for row in rows.values()]
+    bars = [(name, [row["seconds"][name] for row in rows.values()])
+            for name in ("closed", "index notation", "library")]  # fmt: skip
+    if gpu:
+        single = best_shape(rows)
+        least = [min(v for n, v in row["seconds"].items() if is_shape(n)) for row in rows.values()]
+        every = [row["seconds"][single] for row in rows.values()]
+        bars = [("best shape", least), (single, every), (bars[2][0], bars[2][1])]
+    for k, (label, times) in enumerate(bars):
+        axes[3].bar(places + 0.27 * k, np.divide(entries, times) / 1e9, 0.27, label=label)
+    axes[3].set_title(f"{'figure 8: ' if gpu else ''}billions of entries per second")
+    axes[3].legend()
+    for axis in axes:
         axis.set_xticks(places, list(rows), rotation=60, ha="right", fontsize=7)
     figure.tight_layout()
-    figure.savefig(f"{stem}.png", dpi=plot.DPI)
+    figure.savefig(file, dpi=plot.DPI)
 
 
 def main() -> None:
-    """Write the page, and the pictures if they can be drawn."""
+    """Write the page of what was measured, and the pictures if they can be drawn."""
     folder, stem = Path(sys.argv[1]), Path(sys.argv[2])
+    machine = dict(zip(("gpu", "cpu"), sys.argv[3:], strict=False))
     lines = ["# Programs of patterns", "", "Microseconds, float32, medians of 100.", ""]
-    for target, told in (("gpu", "H200"), ("cpu", "CPU of the same machine, 16 cores")):
-        found = json.loads((folder / f"skeletons-{target}.json").read_text())
+    for target, usual in (("gpu", "H200"), ("cpu", "CPU of the same machine, 16 cores")):
+        file = folder / f"skeletons-{target}.json"
+        if not file.exists():
+            continue
+        found = json.loads(file.read_text())
         rows: Rows = found["matrices"]
         gpu = target == "gpu"
         library = "`library` is cuSPARSE through CuPy." if gpu else "`library` is SciPy."
-        lines += [f"## {told}", "", library, "", *table(rows, gpu), "", *summary(rows, gpu), ""]
-        if gpu and plot.available() is None:
-            pictures(rows, stem)
-            lines += [f"![figures 5 to 8]({stem.name}.png)", ""]
-        texts = ", ".join(f"{k} {v:.2f} s" for k, v in found["compile"].items())
-        lines += [f"From text to a loaded C kernel without a cache: {texts}.", ""]
+        lines += [f"## {machine.get(target, usual)}", "", library, ""]
+        lines += [*table(rows, gpu), "", *summary(rows, gpu), ""]
+        if plot.available() is None:
+            pictures(rows, f"{stem}-{target}.png", gpu)
+            lines += [f"![figures 5 to 8]({stem.name}-{target}.png)", ""]
+        texts = ", ".join(f"{k} {v:.2f} s" for k, v in found["compile"].items() if k != "first")
+        kind = "CUDA" if gpu else "C"
+        lines += [
+            f"From text to a loaded {kind} kernel, in a new process with an empty cache, after a "
+            f"first kernel for which the compiler is looked for ({found['compile']['first']:.2f} "
+            f"s): {texts}.", "",
+        ]  # fmt: skip
     Path(f"{stem}.md").write_text("\n".join(lines))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from tests import tinycc
 
 from openwork.runtime.gpu import emulator
 from openwork.runtime.host import launch
@@ -27,7 +28,7 @@ GOLDEN = REPO / "tests" / "golden"
 CACHE = "OPENWORK_CACHE_DIR"
 SANITIZED_THREADS = 3
 # Most of the time goes into compiling kernels, so that only tests marked `optimized` compile them
-# as users do. `make test-optimized` has all of them do it.
+# as users do; TinyCC compiles most of the others. `make test-optimized` leaves all to gcc.
 QUICK, AS_USERS_DO = os.environ.get("OPENWORK_TEST_OPTIMIZE", "-O0"), "-O3"
 
 # Compiling makes trees, which are no cycles: looking for some as often as Python does by default
@@ -65,6 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
     machine.gathers_are_fast = lambda: fast
     machine.selects_stay = lambda: False
     emulator.OPTIMIZE = os.environ.get("OPENWORK_EMULATED_OPTIMIZE", "-O0")
+    tinycc.install()
     if CACHE not in os.environ:
         os.environ[CACHE] = config.stash[_our_cache] = tempfile.mkdtemp(prefix="openwork-tests-")
 

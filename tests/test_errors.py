@@ -605,6 +605,7 @@ def test_code_that_the_compiler_refuses(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.needs_cc
+@pytest.mark.optimized  # in a file
 @provokes("E603")
 def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def full(*args: object, **kwargs: object) -> str:
@@ -622,6 +623,7 @@ def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.needs_cc
+@pytest.mark.optimized  # in a file
 @provokes("E604")
 def test_a_kernel_that_does_not_load(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: str) -> None:

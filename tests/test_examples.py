@@ -23,7 +23,7 @@ pytestmark = pytest.mark.needs_cc
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 ALL_SCRIPTS = sorted(p.stem for p in EXAMPLES.glob("*.py") if p.stem not in ("common", "meshes"))
-OTHERS = ("gpu_", "graphs", "quaternion_")  # they time no schedule
+OTHERS = ("gpu_", "graphs", "patterns", "quaternion_")  # they time no schedule
 SCRIPTS = [name for name in ALL_SCRIPTS if not name.startswith(OTHERS)]
 
 
@@ -174,3 +174,11 @@ def test_graphs(capsys: pytest.CaptureFixture[str]) -> None:
     order, parents = sp.csgraph.breadth_first_order(edges, 3)
     for vertex in order[1:]:
         assert level[vertex] == level[parents[vertex]] + 1
+
+
+def test_patterns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["patterns.py"])
+    runpy.run_path(str(EXAMPLES / "patterns.py"), run_name="__main__")
+    shown = capsys.readouterr().out
+    for told in ("-- refined", "mapLane: map(map(fun(x", "__global__", "packed: nFun n."):
+        assert told in shown

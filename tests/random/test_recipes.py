@@ -61,9 +61,11 @@ DENSE = {
 def vector_recipe(rng: random.Random) -> tuple[str, Callable[[Any], Any]]:
     """For results without columns."""
     each, group, threads = rng.choice((1, 2, 3, 7, 8)), rng.choice((2, 4, 8, 16, 32)), _threads(rng)
+    wide, unroll = rng.choice((group, group, 64, 128)), rng.choice((1, 2, 4))
     return rng.choice([
         (f"thread_per_row({threads})", lambda s: r.thread_per_row(s, threads)),
-        (f"group_per_row({group},{threads})", lambda s: r.group_per_row(s, group, threads)),
+        (f"group_per_row({wide},{threads},{unroll})",
+         lambda s: r.group_per_row(s, wide, threads, unroll)),
         (f"position_split({each},{threads})", lambda s: r.position_split(s, each, threads)),
         (f"position_segments({each},{group},{threads})",
          lambda s: r.position_segments(s, each, group, threads)),
@@ -101,6 +103,7 @@ def matrix_recipe(rng: random.Random) -> tuple[str, Callable[[Any], Any]]:
     vector, unroll = rng.choice((None, None, 1, 2, 4, 6, 8)), rng.choice((1, 4, 8))
     group, across = rng.choice((2, 4, 8, 16, 32)), rng.choice((1, 5, 16, 64))
     resident, at_once = rng.choice((None, 512, 768)), rng.choice((1, 1, 2, 4, 8))
+    lanes = rng.choice((1, 2, 8, 32, 32))
     points: list[dict[str, Any]] = [
         {"nnz": each},
         {"nnz": rng.choice((1, each)), "group": group},
@@ -109,10 +112,10 @@ def matrix_recipe(rng: random.Random) -> tuple[str, Callable[[Any], Any]]:
     ]
     point = {**rng.choice(points), "col": rng.choice((1, 2, 4)), "threads": threads}
     return rng.choice([
-        (f"spmm_rows({vector},{unroll},{threads},{resident},{at_once})",
-         lambda s: r.spmm_rows(s, vector, unroll, threads, resident, at_once)),
-        (f"spmm_positions({each},{vector},{unroll},{threads})",
-         lambda s: r.spmm_positions(s, each, vector, unroll, threads)),
+        (f"spmm_rows({vector},{unroll},{threads},{resident},{at_once},{lanes})",
+         lambda s: r.spmm_rows(s, vector, unroll, threads, resident, at_once, lanes)),
+        (f"spmm_positions({each},{vector},{unroll},{threads},{lanes})",
+         lambda s: r.spmm_positions(s, each, vector, unroll, threads, lanes=lanes)),
         (f"spmm_tiles({across},{vector},{unroll},{threads})",
          lambda s: r.spmm_tiles(s, across, vector, unroll, threads)),
         (f"spmm_staged({min(each, 4)},{group},{threads},{resident})",

@@ -111,6 +111,8 @@ RECIPES = {
     "thread per row": lambda: r.thread_per_row(spmv()),
     "warp per row": lambda: r.warp_per_row(spmv()),
     "group per row": lambda: r.group_per_row(spmv(), 4),
+    "group per row, four entries in flight": lambda: r.group_per_row(spmv(), 8, unroll=4),
+    "block per row": lambda: r.group_per_row(spmv(), 64, unroll=4),
     "position split": lambda: r.position_split(spmv(), 5),
     "segments": lambda: r.position_segments(spmv()),
     "segments of runs": lambda: r.position_segments(spmv(), 3, 8),
@@ -121,6 +123,12 @@ RECIPES = {
     "rows of an outer product": lambda: r.spmm_rows(outer()),
     "SpMM shared rows": lambda: r.spmm_rows(spmm_float32(32), unroll=8, threads=64, at_once=4),
     "SpMM shared rows, odd columns": lambda: r.spmm_rows(spmm(5), unroll=4, threads=96, at_once=4),
+    "SpMM shared rows, narrow tiles": lambda: r.spmm_rows(
+        spmm_float32(128), unroll=8, threads=64, at_once=4, lanes=8
+    ),
+    "SpMM narrow tiles": lambda: r.spmm_rows(spmm_float32(128), lanes=8),
+    "float32 positions, narrow tiles": lambda: r.spmm_positions(spmm_float32(128), 16, lanes=8),
+    "SpMM shared by threads": lambda: r.spmm_rows(spmm_float32(4), at_once=8),
     "SpMM strips": lambda: r.spmm_rows(spmm(128)),
     "SpMM odd columns": lambda: r.spmm_rows(spmm(5)),
     "SpMM positions": lambda: r.spmm_positions(spmm(32), 16),
@@ -456,7 +464,7 @@ def test_many_short_rows_have_a_thread_each() -> None:
     assert "fuse" in _chosen(uneven, 0, "float64", 4_000)
 
 
-@pytest.mark.parametrize("group", [0, -1, 512])
+@pytest.mark.parametrize("group", [0, -1, 48, 512])
 @pytest.mark.parametrize("recipe", [r.group_per_row, r.position_staged, r.grid_rows])
 def test_groups_that_a_block_does_not_have_are_refused(recipe: Any, group: int) -> None:
     """By the recipe, or where it makes a group of a loop; 0 stood for the usual size there."""

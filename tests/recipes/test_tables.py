@@ -71,6 +71,7 @@ def rows_of(count: int, mean: float, longest: int, reach: float = 1e5) -> tuple[
         ((400_000, 10, 100_000), 8, 0, "position_staged"),
         ((1_000_000, 5, 7), 4, 4, "spmm_rows"),
         ((100_000, 60, 1_000), 4, 4, "spmm_staged"),
+        ((2_000, 42, 95), 4, 4, "spmm_rows"),
         ((100_000, 60, 1_000), 8, 4, "spmm_positions"),
         ((400_000, 10, 10), 4, 32, "spmm_rows"),
         ((400_000, 10, 100_000), 4, 32, "spmm_positions"),
@@ -84,6 +85,32 @@ def test_even_and_uneven_rows_get_other_recipes(
     entries, rows = rows_of(*shape)
     product = Product(RowModel(entries, rows, H200), size, columns, 100_000, size == 4)
     assert product.pick().recipe.__name__ == recipe, str(product.pick())
+
+
+@pytest.mark.parametrize(
+    ("shape", "reach", "size", "columns", "pick"),
+    [
+        ((10_000, 30, 40), 1e4, 4, 0, "group_per_row(group=16, unroll=4)"),
+        ((40_000, 30, 40), 1e4, 8, 0, "group_per_row(group=8)"),  # alike, and enough threads
+        ((20_000, 4, 170), 1e4, 8, 0, "group_per_row(group=16, unroll=4)"),
+        ((500, 100, 490), 500, 4, 0, "group_per_row(group=256, unroll=4)"),
+        ((300_000, 12, 12), 9e4, 4, 0, "group_per_row(group=4, unroll=4)"),  # one batch
+        ((1_500_000, 1, 3_000), 8e4, 4, 0, "position_split(each=4, unroll=4)"),
+        ((2_000, 42, 95), 2e3, 4, 4, "spmm_rows(at_once=32, unroll=4)"),
+        ((2_000, 42, 95), 2e3, 4, 128, "at_once=2, lanes=16"),
+        ((1_000, 390, 400), 8e3, 4, 128, "at_once=4, lanes=8"),
+        ((400_000, 10, 10), 4e5, 4, 128, "spmm_rows(unroll=4, lanes=8)"),
+        ((400_000, 10, 10), 1e3, 4, 128, "unroll=4, resident=None"),  # which the cache holds
+        ((200_000, 13, 2_400), 1e5, 4, 128, "spmm_positions(each=32, unroll=4, lanes=8)"),
+    ],
+)
+def test_rows_get_as_many_threads_as_they_can_use(
+    shape: tuple[int, float, int], reach: float, size: int, columns: int, pick: str
+) -> None:
+    entries, rows = rows_of(*shape, reach)
+    across = 400_000 if reach == 1e3 else int(reach)
+    product = Product(RowModel(entries, rows, H200), size, columns, across, size == 4)
+    assert pick in str(product.pick())
 
 
 def test_a_fit_finds_the_constant_that_measurements_follow() -> None:

@@ -371,6 +371,9 @@ def test_numbers_from_tensors_without_modes() -> None:
     assert (float(s), int(s), complex(s), bool(s), s.item()) == (2.5, 2, 2.5 + 0j, True, 2.5)
     assert "= 2.5" in repr(s)
     vector = tensor([1.0])
+    assert vector.item() == tensor([[1.0]], format=CSR).item() == 1
+    with pytest.raises(ShapeError, match="2 elements"):
+        tensor([1.0, 2.0]).item()
     for convert in (float, int, complex):
         with pytest.raises(ShapeError, match="E204"):
             convert(vector)

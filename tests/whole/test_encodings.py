@@ -155,11 +155,6 @@ REFUSED = [
     (lambda A: ow.tensor(np.ones((3, 4)), dtype=A.dtype), "E505", "length must be one"),
     (lambda A: entry.block(2, 2, A.dtype), "E402", "no part of records"),
     (
-        lambda A: ow.parse("y(i) += A(i,j)", y=ow.empty(9, dtype=A.dtype, name="y"), A=A).compile(),
-        "E108",
-        "cannot be updated in place",
-    ),
-    (
         lambda A: ow.parse("y(i) = A(i,j)", y=ow.empty(9, name="y"), A=A).compile(),
         "E108",
         "y holds float64",

@@ -98,9 +98,10 @@ def test_lanes_have_sums_of_their_own() -> None:
 
 def test_gathered_lanes_are_masked() -> None:
     text = kernel_of("spmv_lanes")
-    loop = r"pA2 < A_pos2\[i \+ 1\]; pA2 \+= LANES_masked_float64\)"
+    whole = r"pA2 < pA2_whole; pA2 \+= LANES_masked_float64\)"
+    rest = r"if \(pA2_whole < A_pos2\[i \+ 1\]\)"
     sums = (r"sum_rows_float64\(i_rows, i_sums\)", r"R_sum = i_sums\[i_row\]")
-    has_in_order(text, r"i_row < 8", "R_sum_lanes = {0}", loop, *sums)
+    has_in_order(text, r"i_row < 8", "R_sum_lanes = {0}", whole, rest, *sums)
 
 
 def test_galloping_searches_from_where_it_is() -> None:

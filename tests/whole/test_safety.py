@@ -152,6 +152,7 @@ def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+@pytest.mark.optimized
 def test_names_reach_neither_the_compiler_nor_the_disk(
     fresh_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -118,7 +118,11 @@ def as_dtype(spec: object) -> DType:
     try:
         dtype = np.dtype(cast(Any, spec)).newbyteorder("=")
     except TypeError as error:
-        raise FormatError(f"{spec!r} is not an element type", code="E402") from error
+        raise FormatError(
+            f"{spec!r} is not an element type",
+            code="E402",
+            hint="types are NumPy's, such as 'float64', and ow.entry's; formats go to `format=`",
+        ) from error
     if dtype not in _BY_DTYPE:
         raise FormatError(
             f"Openwork has no element type {dtype}",

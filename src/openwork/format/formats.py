@@ -340,6 +340,7 @@ _MAKERS: dict[str, Callable[..., Format]] = {
     "CSB": CSB,
     "SELL": SELL,
 }
+_BY_ORDER = ("dense", "CSF", "COO")  # need no more than the number of modes
 _EXAMPLES = ("dense(2)", "CSF(3)", "COO(2)", "BSR(3, 3)", "CSB(4096, 4096)", "SELL(32)")
 
 
@@ -463,12 +464,19 @@ def _no_level(text: str, at: int, end: int) -> FormatError:
     )
 
 
-def as_format(spec: Format | str) -> Format:
-    """`spec` itself, or the format that its text describes."""
+def as_format(spec: Format | str, order: int | None = None) -> Format:
+    """`spec` itself, or the format that its text describes.
+
+    `order`: the number of modes, where it is known: then `"coo"`, `"csf"` and `"dense"` need none.
+
+    >>> as_format("coo", 3) == COO(3)
+    True
+    """
     if isinstance(spec, Format):
         return spec
     if isinstance(spec, str):
-        return parse_format(spec)
+        name = None if order is None else _spelled(spec.strip(), _BY_ORDER)
+        return parse_format(spec) if name is None else _MAKERS[name](order)
     hint = "for example ow.CSR"
     if isinstance(spec, Level):
         hint = f"it stores one mode; a format has a level for each: ow.Format([{spec!r}])"

@@ -17,6 +17,9 @@ from openwork.recipes.grids import grid_rows
 from openwork.recipes.row_model import RowModel, near
 from openwork.recipes.statement_parts import VECTOR, WARP
 
+IN_FLIGHT = 4  # entries that a thread loads together, of rows that are walked by groups of threads
+TILE = 128  # bytes of a narrow tile of the dense operand's rows: a line of the cache
+
 
 @dataclass(frozen=True)
 class Pick:
@@ -105,15 +108,37 @@ class Product:
             uneven = rows.longest * 0.06 > rows.entries / 250_000
             each = (4 if rows.mean >= 32 else 1) if uneven else 8
             return Pick.of(sparse.position_staged, each=each, group=group)
+        if self._for_blocks:
+            return Pick.of(sparse.group_per_row, group=gpu.block, unroll=IN_FLIGHT)
         if not in_time:
             return self._uneven(group)
         if lanes == 1:
             return Pick.of(sparse.thread_per_row)
-        waves = rows.count * lanes / gpu.resident
-        if rows.alike and lanes >= 4 and waves >= gpu.occupancy.strided and not scattered:
+        return self._groups_of(lanes, strided=rows.alike and not scattered)
+
+    def _groups_of(self, lanes: int, strided: bool) -> Pick:
+        """So many threads for each row; `strided`: a grid of a constant size may stride over them.
+
+        More entries in flight than two hide latency, and cost throughput where rows are alike and
+        fill the GPU with loads of eight bytes. A row that is one batch needs no constant grid.
+        """
+        rows, gpu = self.rows, self._gpu
+        waves, narrow = rows.count * lanes / gpu.resident, self.size <= 4
+        one_batch = narrow and rows.longest <= lanes * IN_FLIGHT
+        if strided and lanes >= 4 and waves >= gpu.occupancy.strided and not one_batch:
             blocks = gpu.occupancy.resident // gpu.block
             return Pick.of(grid_rows, blocks=blocks, threads=gpu.block, group=lanes, gpu=gpu)
+        uneven = rows.longest > gpu.load.lopsided * rows.mean
+        if narrow or uneven or waves <= gpu.occupancy.idle:
+            return Pick.of(sparse.group_per_row, group=lanes, unroll=IN_FLIGHT)
         return Pick.of(sparse.group_per_row, group=lanes)
+
+    @property
+    def _for_blocks(self) -> bool:
+        """Whether rows are so few and long that only blocks are enough threads for them."""
+        rows, gpu = self.rows, self._gpu
+        few = rows.count * gpu.block <= gpu.resident
+        return few and rows.mean >= gpu.lengths.long and rows.longest <= 16 * gpu.block
 
     def _segment_group(self) -> int:
         """Threads that sum a row's segment of staged terms."""
@@ -133,9 +158,10 @@ class Product:
         if rows.crowded(WARP):
             staged = Pick.of(sparse.position_staged, each=1, group=group)
             return split if pays and short else staged
-        if load.many / 2 <= rows.entries < 2 * load.many and short and not rows.crowded(4):
+        most = load.many_short if short else load.many / 2
+        if load.many / 2 <= rows.entries < most and short and not rows.crowded(4):
             return split
-        if rows.entries < (2 * load.many if short else load.many / 2):
+        if rows.entries < most:
             return split if pays else Pick.of(sparse.position_segments, each=1)
         if pays and rows.reach * self.size <= gpu.caches.beside_staged:
             return split
@@ -167,19 +193,51 @@ class Product:
             if rows.count >= gpu.load.many_rows and rows.longest <= gpu.lengths.short:
                 if rows.mean < 8:
                     return Pick.of(sparse.spmm_rows)
-                if rows.alike and rows.reach * self._bytes <= gpu.caches.l2:
+                if rows.alike and not self._one_load and rows.reach * self._bytes <= gpu.caches.l2:
                     return Pick.of(sparse.spmm_rows, vector=1, unroll=8 if rows.mean >= 16 else 4)
             return self._few_columns()
         at_once = self._at_once
         if at_once > 1:
-            threads, resident = gpu.occupancy.small_block, gpu.occupancy.staged
-            more = {"threads": threads, "resident": resident, "at_once": at_once}
-            return Pick.of(sparse.spmm_rows, unroll=8, **more)
+            return self._shared(at_once)
         if rows.even(self._bytes, self._batched) and not self._late:
-            return self._along_rows()
+            if self._outgrown and rows.mean < gpu.lengths.long:
+                return Pick.of(sparse.spmm_rows, unroll=IN_FLIGHT, lanes=TILE // VECTOR)
+            return self._few_wide_rows() or self._along_rows()
         if self._bytes >= gpu.lengths.tiled_bytes and self._fills_tiles:
             return Pick.of(sparse.spmm_tiles)
         return self._along_positions()
+
+    def _shared(self, at_once: int, **tile: int) -> Pick:
+        """So many groups of threads for each row, in small blocks that end at about one time."""
+        occupancy = self._gpu.occupancy
+        more = {"threads": occupancy.small_block, "resident": occupancy.staged, "at_once": at_once}
+        return Pick.of(sparse.spmm_rows, unroll=8, **more, **tile)
+
+    def _few_wide_rows(self) -> Pick | None:
+        """Groups of threads that share a tile of a row, where a warp for each row is too few."""
+        rows, load = self.rows, self._gpu.load
+        lanes, rest = divmod(self._bytes, VECTOR)
+        threads = rows.count * lanes
+        if rest or lanes % WARP or rows.mean < self._gpu.lengths.batched:
+            return None
+        long = rows.mean >= self._gpu.lengths.long
+        if threads > load.threads_shared * (1 if long else 2):
+            return None
+        lanes = 8 if long and threads <= load.threads_shared / 2 else 16
+        return self._shared(WARP // lanes, lanes=lanes)
+
+    @property
+    def _outgrown(self) -> bool:
+        """Whether rows reach all over a dense operand that is larger than the cache.
+
+        Then a narrow tile of it should be used up before the next one. Short rows would be read too
+        often for what their few entries gain.
+        """
+        rows, most = self.rows, self._gpu.caches.l2
+        far = 2 * rows.reach >= self.across and rows.reach * self._bytes > most
+        return (
+            far and rows.mean >= 8 and self._bytes >= 4 * TILE and self.columns % (TILE // 4) == 0
+        )
 
     @property
     def _at_once(self) -> int:
@@ -205,6 +263,10 @@ class Product:
     def _few_columns(self) -> Pick:
         """So few columns that adjacent threads may as well take adjacent entries."""
         rows, load = self.rows, self._gpu.load
+        if self._one_load and not rows.lopsided:
+            group, in_time = rows.group_for_loads()
+            if in_time:
+                return Pick.of(sparse.spmm_rows, at_once=group, unroll=IN_FLIGHT)
         group, in_time = rows.group_for_columns(self.columns)
         if in_time and rows.entries < load.some:
             if group == 1:
@@ -222,6 +284,11 @@ class Product:
         wide = self.size > 4 and rows.entries >= load.many
         resident = self._gpu.occupancy.staged if wide else None
         return Pick.of(sparse.spmm_staged, each=each, group=group, resident=resident)
+
+    @property
+    def _one_load(self) -> bool:
+        """Whether a thread loads all columns at once."""
+        return self._bytes == VECTOR
 
     @property
     def _added(self) -> bool:
@@ -288,6 +355,8 @@ class Product:
             each = near(entries * threads / load.threads_crowded, 16, 128)
             return Pick.of(positions, each=each)
         if columns > 64:
+            if self._outgrown and float32:
+                return Pick.of(positions, each=32, unroll=IN_FLIGHT, lanes=TILE // VECTOR)
             if not float32 and mean >= lengths.longer:
                 return Pick.of(positions, each=near(entries / tiles.long, 32, 64), vector=1)
             each = near(entries / tiles.wide, tiles.least_wide, 128)

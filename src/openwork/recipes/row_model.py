@@ -81,6 +81,19 @@ class RowModel:
         time, size = min((self.longest / n * times.step_column + n * threads, n) for n in sizes)
         return size, time <= times.start_column + self.entries / times.rate_column
 
+    def group_for_loads(self) -> tuple[int, bool]:
+        """The same where a thread loads all columns of an entry at once.
+
+        Fewer than four threads for a row are not faster to start.
+        """
+        times = self.gpu.times
+        sizes = [size for size in GROUPS if size >= 4]
+        time, size = min(
+            (self.longest / n * times.step_load + self.count * n / times.threads_load, n)
+            for n in sizes
+        )
+        return size, time <= times.start_column + self.entries / times.rate_column
+
     def even(self, columns: int, batched: bool = False) -> bool:
         """Whether the longest row finishes before a kernel along positions would.
 

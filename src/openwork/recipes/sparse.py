@@ -37,11 +37,12 @@ def thread_per_row(stmt: S, threads: int = THREADS) -> S:
     )
 
 
-def group_per_row(stmt: S, group: int = 8, threads: int = THREADS) -> S:
+def group_per_row(stmt: S, group: int = 8, threads: int = THREADS, unroll: int = 2) -> S:
     """`group` threads per row, which reduce their partial sums at its end.
 
-    Where a row scatters to several entries of the result, as in `y(j) = A(i,j) * x(i)`, threads add
-    with atomics.
+    Each has `unroll` entries in flight. A group wider than a warp is a block of its own. Where a
+    row scatters to several entries of the result, as in `y(j) = A(i,j) * x(i)`, threads add with
+    atomics.
     """
     parts = Parts(stmt)
     if len(parts.inside) != 2 or parts.columns or parts.summed:
@@ -51,13 +52,15 @@ def group_per_row(stmt: S, group: int = 8, threads: int = THREADS) -> S:
             hint="spmm_rows, or position_split",
         )
     row, inner = parts.inside
+    if group > WARP and group & (group - 1) == 0 and groups(threads, group):
+        return _block_per_row(stmt, parts, group, unroll)
     walked = (
         ordered(stmt, parts)
         .split(row, "block", "warp", groups(threads, group))
         .pos(inner, "place", parts.sparse)
         .split("place", "round", "lane", group)
         .order("block", "warp", "lane", "round")
-        .unroll("round", 2)
+        .unroll("round", unroll)
     )
     if not parts.one_row:
         return (
@@ -69,6 +72,21 @@ def group_per_row(stmt: S, group: int = 8, threads: int = THREADS) -> S:
         walked.parallelize("block", "GPUBlock", "NoRaces")
         .parallelize("warp", "GPUWarp", "NoRaces")
         .parallelize("lane", "GPUGroup", group_size=group, reduction="parallel")
+    )
+
+
+def _block_per_row(stmt: S, parts: Parts, threads: int, unroll: int) -> S:
+    """Rows so few and long that only a block has enough threads for one."""
+    row, inner = parts.inside
+    how = ("NoRaces", "ParallelReduction") if parts.one_row else ("IgnoreRaces", "Atomics")
+    return (
+        ordered(stmt, parts)
+        .pos(inner, "place", parts.sparse)
+        .split("place", "round", "lane", threads)
+        .order(row, "lane", "round")
+        .unroll("round", unroll)
+        .parallelize(row, "GPUBlock", how[0])
+        .parallelize("lane", "GPUThread", how[1])
     )
 
 
@@ -170,7 +188,7 @@ def _without_columns(stmt: Schedulable, recipe: str) -> Parts:
 # -- results with columns -----------------------------------------------------------------------
 
 
-def _lanes(parts: Parts, vector: int | None) -> tuple[int | None, int, int]:
+def _lanes(parts: Parts, vector: int | None, most_lanes: int) -> tuple[int | None, int, int]:
     """The number of columns, how many a thread takes, and how many threads are adjacent."""
     columns = parts.extent(parts.one_column)
     most = max(1, VECTOR // _size(parts.stmt))
@@ -180,7 +198,7 @@ def _lanes(parts: Parts, vector: int | None) -> tuple[int | None, int, int]:
             each //= 2
     units = WARP if columns is None else -(-columns // each)
     lanes = 1
-    while lanes < min(units, WARP):
+    while lanes < min(units, most_lanes):
         lanes *= 2
     return columns, each, lanes
 
@@ -189,9 +207,11 @@ def _size(stmt: Schedulable) -> int:
     return stmt.assignment.lhs.dtype.itemsize
 
 
-def _columns(stmt: S, parts: Parts, vector: int | None) -> tuple[S, list[str], int]:
-    """Columns split into warp tiles, threads and vector elements; the loops, and the threads."""
-    columns, each, lanes = _lanes(parts, vector)
+def _columns(
+    stmt: S, parts: Parts, vector: int | None, most_lanes: int = WARP
+) -> tuple[S, list[str], int]:
+    """Columns split into tiles, threads and vector elements; the loops, and the threads."""
+    columns, each, lanes = _lanes(parts, vector, most_lanes)
     column: IndexVar | str = parts.one_column
     if columns is not None:
         stmt, column = stmt.bound(column, "column", columns, "MaxExact"), "column"
@@ -208,16 +228,19 @@ def spmm_rows(
     threads: int = THREADS,
     resident: int | None = None,
     at_once: int = 1,
+    lanes: int = WARP,
 ) -> S:
     """A group of threads per row, adjacent along the columns.
 
     Each loads `unroll` entries together, and then adds them. With `at_once`, so many such groups
-    share a row: each takes every so many-th entry, and their sums are combined at its end. Of a
-    tensor, all entries that add to one row of the result are one loop along positions.
+    share a row: each takes every so many-th entry, and their sums are combined at its end. With
+    fewer `lanes` than columns need, blocks take tiles of columns, all rows of the first tile before
+    the second: more of a narrow tile of the dense operand stays in the caches. Of a tensor, all
+    entries that add to one row of the result are one loop along positions.
     """
     parts = Parts(stmt)
     row, inner = parts.inside[0], list[IndexVar | str](parts.inside[1:])
-    stmt, columns, lanes = _columns(ordered(stmt, parts), parts, vector)
+    stmt, columns, lanes = _columns(ordered(stmt, parts), parts, vector, lanes)
     *strip, lane, part = columns
     product, rows = stmt.assignment.rhs, threads // lanes
     levels = parts.sparse.tensor.format.levels
@@ -271,13 +294,15 @@ def spmm_positions(
     unroll: int = 4,
     threads: int = THREADS,
     resident: int | None = None,
+    lanes: int = WARP,
 ) -> S:
     """A group of threads per `each` entries, adjacent along the columns (A.4 and A.8).
 
-    Each loads `unroll` entries together, and then adds them to their rows.
+    Each loads `unroll` entries together, and then adds them to their rows. With fewer `lanes` than
+    columns need, blocks take tiles of columns, as in `spmm_rows`.
     """
     parts = Parts(stmt)
-    stmt, columns, lanes = _columns(ordered(stmt, parts), parts, vector)
+    stmt, columns, lanes = _columns(ordered(stmt, parts), parts, vector, lanes)
     *strip, lane, part = columns
     stmt = positions(stmt, parts)
     stmt = stmt.split("place", "block", "tile", threads // lanes * each)

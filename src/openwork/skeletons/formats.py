@@ -22,7 +22,7 @@ def type_of(format: Format, value: object = "float64") -> Typed:
 
     >>> type_of(RAGGED)
     [i -> [float64]_{toNat(A_pos@(i + 1)) - toNat(A_pos@i)}]_n0
-    >>> type_of(BSR(2, 3).with_layout("AoS"), "float32").type.second
+    >>> print(type_of(BSR(2, 3).with_layout("AoS"), "float32").type.second)
     [i -> [[[float32]_3]_2]_{toNat(A_pos@(i + 1)) - toNat(A_pos@i)}]_{((n0 + 1) / (2))}
     """
     return Typed(typed(format, as_type(value)).type)

@@ -23,7 +23,7 @@ from openwork.skeletons.language.nodes import Signature, Type
 from openwork.skeletons.lower.lower import Lowering
 from openwork.skeletons.lower.lowered import Lowered
 from openwork.skeletons.lower.units import nests
-from openwork.skeletons.rules import RULES, for_gpu, has_units, rewritten
+from openwork.skeletons.rules import RULES, Rule, for_gpu, has_units, rewritten
 from openwork.skeletons.run.cpu import CpuKernel
 from openwork.skeletons.run.gpu import GpuKernel
 from openwork.skeletons.run.kernel import Kernel
@@ -54,9 +54,10 @@ def not_too_deep() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """One step: the rule, what it replaces and by what, and the program after it."""
+    """One step: the rule and its size, what it replaces and by what, and the program after it."""
 
     rule: str
+    size: int
     before: str
     after: str
     program: Program
@@ -73,10 +74,14 @@ class Program:
     Args:
         signature: the program.
         origin: what a program that was a statement knows of its tensors.
+        steps: the rewrites that led here.
     """
 
-    def __init__(self, signature: Signature, origin: Origin | None = None) -> None:
+    def __init__(
+        self, signature: Signature, origin: Origin | None = None, steps: tuple[Rewrite, ...] = ()
+    ) -> None:
         self._origin = origin or Origin()
+        self.steps = steps
         checker = Checker(signature)
         with not_too_deep():
             result = checker.program()
@@ -195,35 +200,86 @@ class Program:
         """
         return statement_of(self.signature, self.result, formats, result)
 
-    def rewrites(self, size: int = 4) -> list[Rewrite]:
+    def rewrites(self, size: int = 4, rule: str | None = None) -> list[Rewrite]:
         """Every single step of the rules that applies: what it replaces, and the program after it.
 
         Args:
             size: of the pieces that rules make.
+            rule: the only one to apply; all of them, if it is left out.
+
+        Raises:
+            PatternError: E706 if there is no such rule, E707 for an impossible size.
         """
-        found: list[Rewrite] = []
-        for rule in RULES:
-            for old, new, body in rewritten(self.signature.body, rule, n.nat(size)):
-                try:
-                    made = Program(tidied(replace(self.signature, body=cast(n.Expr, body))))
-                except PatternError:
-                    continue
-                if made.result == self.result and nests(made.signature.body):
-                    before = " :>> ".join(str(f) for f in old)
-                    after = " :>> ".join(str(f) for f in new).replace("#0", "")
-                    found.append(Rewrite(rule.name, before, after, made))
-        return found
+        return list(self.steps_by(size, rule))
+
+    def steps_by(self, size: int = 4, rule: str | None = None) -> Iterator[Rewrite]:
+        """The same, one after the other: whoever needs the first does not wait for all."""
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise PatternError(f"pieces of {size!r} elements are none", code="E707")
+        if rule is not None:
+            _known(rule, tuple(r.name for r in RULES), "rule")
+        with not_too_deep():
+            for each in RULES:
+                if rule in (None, each.name):
+                    yield from self._steps_of(each, size)
+
+    def _steps_of(self, rule: Rule, size: int) -> Iterator[Rewrite]:
+        for old, new, body in rewritten(self.signature.body, rule, n.nat(size)):
+            signature = tidied(replace(self.signature, body=cast(n.Expr, body)))
+            before = " :>> ".join(str(f) for f in old)
+            after = " :>> ".join(str(f) for f in new).replace("#0", "")
+            try:
+                made = Program(signature, self._origin)
+            except PatternError:
+                continue
+            if made.result == self.result and nests(made.signature.body):
+                step = Rewrite(rule.name, size if rule.sized else 0, before, after, made)
+                made.steps = (*self.steps, step)
+                yield step
+
+    def rewrite(self, rule: str, size: int = 4, at: int = 0) -> Program:
+        """The program after one step, which `steps` has from then on.
+
+        Args:
+            rule: its name.
+            size: of the pieces that it makes.
+            at: which of the places where it applies; they are counted from the outside in.
+
+        Raises:
+            PatternError: E706 if there is no such rule, or it does not apply there.
+
+        >>> from openwork.skeletons.parse import parse
+        >>> sums = parse("nFun n. fun A: [[float]_n]_n. A :>> map(reduce(+, 0))")
+        >>> print(sums.rewrite("split-join", size=8).rewrite("mapWorkgroup").steps[-1])
+        mapWorkgroup: map(map(reduce(+, 0))) => mapWorkgroup(map(reduce(+, 0)))
+        """
+        found = 0
+        for step in self.steps_by(size, rule):
+            if found == at:
+                return step.program
+            found += 1
+        raise PatternError(
+            f"{rule} applies in {found} places of {self.signature.body}, and {at} is none of them",
+            code="E706", hint="rewrites() lists the steps that apply; places count from 0",
+        )  # fmt: skip
 
     def _lowered(self, sums: str, target: str, spelled: str = "") -> Lowered:
-        gpu = target != "cpu"
-        signature = self.with_units().signature if gpu else self.signature
-        work = Lowering(signature, self.result, sums, gpu, spelled)
-        return work.lowered()
+        gpu, chosen = target != "cpu", self
+        if gpu:
+            chosen = self.with_units()
+        try:
+            return Lowering(chosen.signature, self.result, sums, gpu, spelled).lowered()
+        except PatternError as error:
+            if error.code != "E710" or chosen is self:
+                raise
+        # Joined rows have no index, which the units would need: one thread goes through them.
+        return Lowering(self.signature, self.result, sums, gpu, spelled).lowered()
 
     def with_units(self) -> Program:
         """The program with units of a GPU, if it has none: a warp for each row with a sum."""
         try:
-            made = Program(tidied(replace(self.signature, body=for_gpu(self.signature.body))))
+            signature = tidied(replace(self.signature, body=for_gpu(self.signature.body)))
+            made = Program(signature, self._origin)
         except PatternError:
             return self
         return made if made.result == self.result else self

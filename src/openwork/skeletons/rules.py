@@ -7,6 +7,7 @@ program, or breaks the nesting of units, is none.
     map(f) :>> map(g)             =>  map(f :>> g)
     map(f)                        =>  split(k) :>> map(map(f)) :>> join
     map(f) :>> split(k)          <=>  split(k) :>> map(map(f))
+    map(map(f)) :>> transpose     =>  transpose :>> map(map(f))
     reduce(op, e)                 =>  split(k) :>> map(reduce(op, 1)) :>> reduce(op, e)
     reduce(op, e)                 =>  split(k) :>> transpose :>> map(reduce(op, 1)) :>> ...
     map(f) :>> reduce(op, e)      =>  reduceSeq(fun(a => fun(x => op(a, f(x)))), e)
@@ -65,6 +66,13 @@ def _map_first(fns: Fns, _: Nat) -> Fns | None:
     match fns:
         case n.Split() as split, n.Map(fn=n.Map(fn=f, how=how), how=""):
             return n.Map(f, how), split
+    return None
+
+
+def _transpose_first(fns: Fns, _: Nat) -> Fns | None:
+    match fns:
+        case n.Map(fn=n.Map(fn=f, how=inner), how=outer), n.Transpose() if inner == outer:
+            return n.Transpose(), n.Map(n.Map(f, inner), outer)
     return None
 
 
@@ -136,6 +144,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "map before split", "split(k) :>> map(map(f)) => map(f) :>> split(k)", "always", 2,
         _map_first,
+    ),
+    Rule(
+        "transpose before map", "map(map(f)) :>> transpose => transpose :>> map(map(f))",
+        "both maps run on one unit", 2, _transpose_first,
     ),
     Rule(
         "partial reduce", "reduce(op, e) => split(k) :>> map(reduce(op, 1)) :>> reduce(op, e)",

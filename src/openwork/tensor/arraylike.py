@@ -524,27 +524,38 @@ class Arraylike(Closed, Operand):
     # Scalars
 
     def item(self) -> Number | tuple[float, ...]:
-        """The value of a tensor without modes, as a Python number; a tuple of those of a record.
+        """The value of a tensor of one element, as a Python number; a tuple of those of a record.
 
         >>> from openwork.tensor.create import tensor
         >>> tensor([1.0, 2.5]).sum().item()
         3.5
         """
-        if self.order:
+        if self.size != 1:
             raise ShapeError(
-                f"{self.name} has {self.order} modes and is not one number", code="E204"
+                f"{self.name} has {self.size} elements and is not one number", code="E204"
             )
+        if self.order:
+            return self.reshape(()).item()
         value: Number | tuple[float, ...] = self.storage.elements.item()
         if isinstance(self.dtype, Complex) and isinstance(value, tuple):
             return complex(*value)
         return value
 
+    def _number(self) -> Any:
+        """The number that a tensor without modes stands for."""
+        if self.order:
+            raise ShapeError(
+                f"{self.name} has {self.order} modes and is not one number",
+                code="E204",
+                hint="of one element: A.item()",
+            )
+        return self.item()
+
     def __float__(self) -> float:
-        value = self.item()
-        return float(value)  # type: ignore[arg-type]  # Python refuses complex numbers itself
+        return float(self._number())  # Python refuses complex numbers itself
 
     def __int__(self) -> int:
-        return int(self.item())  # type: ignore[arg-type]
+        return int(self._number())
 
     def __index__(self) -> int:
         if self.order or self.dtype.kind not in "iu":
@@ -552,7 +563,7 @@ class Arraylike(Closed, Operand):
         return int(self)
 
     def __complex__(self) -> complex:
-        return complex(self.item())  # type: ignore[arg-type]
+        return complex(self._number())
 
     def __bool__(self) -> bool:
         if self.order:

@@ -60,6 +60,8 @@ def tensor(
     openwork.errors.FormatError: E405: str cannot become a tensor...
     """
     called = auto_name() if name is None else check_name(name)
+    if isinstance(format, str):
+        format = as_format(format, _order_of(obj, shape))
     wish = Wish(
         called,
         None if format is None else as_format(format),
@@ -86,6 +88,16 @@ def _check_fill(fill: object) -> Number:
     raise FormatError(f"absent entries cannot be {fill!r}", code="E405", hint="fill=0")
 
 
+def _order_of(obj: object, shape: object) -> int | None:
+    """The number of modes of a tensor to be made, where that is easily known."""
+    if shape is not None:
+        return len(check_shape(shape))
+    known = getattr(obj, "ndim", None)
+    if isinstance(obj, list):
+        known = np.ndim(obj)
+    return known if isinstance(known, int) else None
+
+
 def empty(
     shape: object,
     dtype: object = "float64",
@@ -101,7 +113,7 @@ def empty(
     0
     """
     extents = check_shape(shape)
-    wanted = dense(len(extents)) if format is None else as_format(format)
+    wanted = dense(len(extents)) if format is None else as_format(format, len(extents))
     check_order(wanted, len(extents))
     nothing = np.zeros((len(extents), 0), dtype=np.int64)
     storage = pack(nothing, np.zeros(0, dtype=as_dtype(dtype)), extents, wanted, _check_fill(fill))
@@ -129,7 +141,7 @@ def placeholder(
     >>> placeholder("P", order=2, format="CSR", dtype="float32")
     <Tensor P: ?x? float32, ow.CSR, no data>
     """
-    wanted = dense(order) if format is None else as_format(format)
+    wanted = dense(order) if format is None else as_format(format, order)
     check_order(wanted, order)
     extents: tuple[int | None, ...] = (None,) * order
     if shape is not None:

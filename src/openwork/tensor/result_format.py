@@ -116,6 +116,18 @@ def inferred(
     return replace(assignment, lhs=replace(lhs, tensor=result.tensor_var))
 
 
+def said_of_result(assignment: Assignment, given: bool) -> str:
+    """What `explain()` says about an inferred result; `given`: its format was asked for."""
+    made = assignment.lhs.tensor
+    shape = "x".join("?" if extent is None else str(extent) for extent in made.shape)
+    told = f"{made}: {shape} {made.dtype}" if made.shape else f"{made}: {made.dtype}"
+    if made.fill != 0:
+        told += f", absent entries are {made.fill}"
+    if not given:
+        told += f", {made.format!r}"
+    return f"{told}: as follows from the operands"
+
+
 def absent_value(rhs: Expr) -> Number | None:
     """The value of `rhs` where no sparse operand has an entry, if it is a constant."""
     left = without(rhs, sparse_accesses(rhs))

@@ -39,17 +39,27 @@ from openwork.tensor.kernel.targets import find_target
 from openwork.tensor.learnt import NEAR, Signature, said_of
 from openwork.tensor.measure import entries_of, statistics_of, stored_in
 from openwork.tensor.operand import Operand
-from openwork.tensor.result_format import inferred, result_format, undeclared_result
+from openwork.tensor.result_format import (
+    inferred,
+    result_format,
+    said_of_result,
+    undeclared_result,
+)
 from openwork.tensor.transposes import Turning
 from openwork.trace import Trace
 from openwork.tree import substitute, walk
 
 
 class Statement(Schedulable):
-    """What to compute: an assignment over tensors, and how: a schedule. Immutable."""
+    """What to compute: an assignment over tensors, and how: a schedule. Immutable.
 
-    def __init__(self, assignment: Assignment, scheduled: Draft | None = None) -> None:
-        self._assignment, self._given = assignment, scheduled
+    `told`: what `explain()` says about the assignment.
+    """
+
+    def __init__(
+        self, assignment: Assignment, scheduled: Draft | None = None, told: str = ""
+    ) -> None:
+        self._assignment, self._given, self._told = assignment, scheduled, told
 
     @property
     def assignment(self) -> Assignment:
@@ -59,14 +69,19 @@ class Statement(Schedulable):
     @cached_property
     def _draft(self) -> Draft:
         """The loops that the next command transforms."""
-        return self._given or started(self._assignment, entries_of(self._assignment))
+        if self._given is not None:
+            return self._given
+        start = started(self._assignment, entries_of(self._assignment))
+        if not self._told:
+            return start
+        return replace(start, decisions=(self._told, *start.decisions))
 
     @property
     def _base(self) -> Plan:
         return self._draft.plan
 
     def _scheduled(self, command: Command) -> Statement:
-        return Statement(self._assignment, self._draft._scheduled(command))
+        return Statement(self._assignment, self._draft._scheduled(command), self._told)
 
     @property
     def _commands(self) -> tuple[Command, ...]:
@@ -199,7 +214,8 @@ class Statement(Schedulable):
             for each in steps.assignments
         ]
         one = partial(self._one_kernel, chosen, deterministic, None)
-        made = Stepwise(self._assignment, steps.decisions, before, last[1], one)
+        told = (*([self._told] if self._told else []), *steps.decisions)
+        made = Stepwise(self._assignment, told, before, last[1], one)
         made._origin = (_recompiled, (self, target, deterministic, None))
         return made
 
@@ -322,7 +338,7 @@ class Statement(Schedulable):
             blank = result.source.__openwork_blank__(assignment)
             lhs = replace(assignment.lhs, tensor=replace(result, source=blank))
             assignment = replace(assignment, lhs=lhs)
-        return _rescheduled, (assignment, self._commands)
+        return _rescheduled, (assignment, self._commands, self._told)
 
     def __copy__(self) -> Statement:
         return self  # immutable
@@ -362,9 +378,11 @@ class Statement(Schedulable):
         return hash((self._assignment, self._commands))
 
 
-def _rescheduled(assignment: Assignment, commands: tuple[Command, ...]) -> Statement:
+def _rescheduled(
+    assignment: Assignment, commands: tuple[Command, ...], told: str = ""
+) -> Statement:
     """Unpickle a statement."""
-    stmt = Statement(assignment)
+    stmt = Statement(assignment, told=told)
     for command in commands:
         stmt = stmt._scheduled(command)
     return stmt
@@ -437,12 +455,13 @@ def parse(
     if undeclared is not None:
         tensors[undeclared.name] = undeclared
     assignment = _with_semiring(parse_assignment(text, tensors, operators), semiring)
-    if undeclared is not None:
-        zero = None if semiring is None else semiring_named(semiring).zero
-        wanted = None if format is None else as_format(format)
-        maker = next((type(t.source) for t in tensors.values() if t.source is not None), Operand)
-        assignment = inferred(assignment, zero, wanted, maker)
-    return Statement(assignment)
+    if undeclared is None:
+        return Statement(assignment)
+    zero = None if semiring is None else semiring_named(semiring).zero
+    wanted = None if format is None else as_format(format)
+    maker = next((type(t.source) for t in tensors.values() if t.source is not None), Operand)
+    assignment = inferred(assignment, zero, wanted, maker)
+    return Statement(assignment, told=said_of_result(assignment, wanted is not None))
 
 
 def _renamed(tensor: Any, name: str) -> TensorVar:

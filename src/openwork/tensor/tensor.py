@@ -270,7 +270,7 @@ class Tensor(Arraylike):
         """
         if format in ("cuda", "cpu"):
             return self._moved(to_gpu=format == "cuda")
-        wanted = as_format(format)
+        wanted = as_format(format, self.order)
         if wanted == self.format:
             return self
         return type(self).of(convert(self.storage, wanted, assign=assign), self._name)

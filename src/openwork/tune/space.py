@@ -148,8 +148,8 @@ def _serial(stmt: Statement) -> Statement:
 
 def _recipes_for_gpu() -> Iterator[tuple[str, Recipe]]:
     yield "thread_per_row", r.thread_per_row
-    for group in (2, 4, 8, 16, 32):
-        yield "group_per_row", partial(r.group_per_row, group=group)
+    for group, unroll in product((2, 4, 8, 16, 32, 256), (2, 4)):
+        yield "group_per_row", partial(r.group_per_row, group=group, unroll=unroll)
     for blocks, threads in r.launch_bounds():
         for chunk in (None, 1):
             point = partial(r.grid_rows, blocks=blocks, threads=threads, chunk=chunk)
@@ -166,6 +166,14 @@ def _recipes_for_gpu() -> Iterator[tuple[str, Recipe]]:
             "spmm_rows",
             partial(r.spmm_rows, vector=vector, unroll=unroll, resident=resident),
         )
+    for at_once in (4, 8, 16, 32):
+        yield "spmm_rows", partial(r.spmm_rows, at_once=at_once, unroll=4)
+    for lanes, at_once in product((8, 16), (1, 2, 4)):
+        few = {"threads": 64, "resident": 1024} if at_once > 1 else {}
+        point = partial(r.spmm_rows, lanes=lanes, at_once=at_once, unroll=4 * min(at_once, 2))
+        yield "spmm_rows", partial(point, **few)
+    for each in (16, 32, 64):
+        yield "spmm_positions", partial(r.spmm_positions, each=each, lanes=8)
     for each, unroll in product((4, 8, 16, 32, 64), (4, 8, 16)):
         if each >= unroll:
             yield "spmm_positions", partial(r.spmm_positions, each=each, unroll=unroll)

@@ -189,7 +189,7 @@ def test_other_integers_and_strides_are_converted() -> None:
 
 def test_values_of_a_type_that_we_do_not_have() -> None:
     with pytest.raises(FormatError, match="E402"):
-        from_arrays(CSR, (3, 4), [(), (POS, CRD)], np.ones(3, dtype=np.float16))
+        from_arrays(CSR, (3, 4), [(), (POS, CRD)], np.ones(3, dtype=np.longdouble))
     with pytest.raises(FormatError, match="E402"):
         tensor(np.array([object()]))
 

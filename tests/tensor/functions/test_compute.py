@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,22 @@ def test_what_is_told() -> None:
         ow.compute("y(i,j) = twice(A(i,j))", A=A, twice=twice).to_numpy(), 2 * X
     )
     assert ow.compute("y(i) = x(i)", x=np.arange(3, dtype="int8")).dtype == np.int8
+
+
+def test_explain_says_what_was_inferred() -> None:
+    A, B = ow.tensor(X, format="CSR"), ow.tensor(Y, format="CSR")
+    stmt = ow.parse("C(i,k) = A(i,j) * B(j,k)", A=A, B=B)
+    said = "C: 4x3 float64, ow.CSR: as follows from the operands"
+    assert said in stmt.compile().explain()
+    assert said in pickle.loads(pickle.dumps(stmt)).compile().explain()  # noqa: S301 - our own
+    assert said in stmt.parallelize("i", "CPUThread", "NoRaces").compile().explain()
+    chosen = ow.parse("C(i,k) = A(i,j) * B(j,k)", A=A, B=B, format="DCSR").compile().explain()
+    assert "C: 4x3 float64: as follows from the operands" in chosen
+    declared = ow.parse("C(i,k) = A(i,j) * B(j,k)", A=A, B=B, C=ow.empty((4, 3), format="CSR"))
+    assert "as follows from the operands" not in declared.compile().explain()
+    A = ow.random((300, 300), 0.1, rng=0)
+    steps = ow.parse("y(i) = A(i,j) * A(j,k) * v(k)", A=A, v=ow.tensor(np.ones(300)))
+    assert "y: 300 float64, ow.dense(1): as follows" in steps.compile().explain()
 
 
 def test_what_cannot_be_inferred() -> None:

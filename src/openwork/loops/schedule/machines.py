@@ -40,6 +40,8 @@ class RowTimes:
     step_thread: float  # a step along a row, of one thread
     step_group: float  # of a group of threads
     step_column: float  # of a group of threads, with few columns
+    threads_load: float  # launched, where each loads all columns of an entry at once
+    step_load: float  # of a group of such threads
     # A step with more columns and what each byte of them adds: few entries, many entries, and rows
     # of about equal length, which start and end together.
     step_few: tuple[float, float]
@@ -64,6 +66,7 @@ class Load:
 
     few: int  # entries that do not fill it by far
     many: int  # entries that fill it
+    many_short: int  # ... in short rows of different lengths
     some: int  # ... several times
     much: int  # ... many times
     many_rows: int  # rows that fill it with a thread each
@@ -76,6 +79,7 @@ class Load:
     threads_scalar: int  # ... of shorter loads
     threads_long: int  # ... of any loads, along long rows
     threads_crowded: int  # where many threads add to one row
+    threads_shared: int  # so few for all rows leave most of a GPU idle, unless they share rows
     threads_batched: int  # so many leave registers for more loads in flight
     added_float64: int  # entries of float64 from which few columns are added entry by entry
     transposed: int  # entries of a matrix whose transpose is worth keeping
@@ -138,6 +142,7 @@ class Occupancy:
     """Resident threads of a multiprocessor: fewer have more registers, and more loads in flight."""
 
     resident: int  # all that fit
+    idle: float  # a part of the threads that fit, with which latency decides
     strided: float  # times as many threads as fit, from which blocks stride over the rows
     fewest: int  # launch bounds for the most loads in flight
     small_block: int  # threads of a block whose warps each have a row: they end at about one time

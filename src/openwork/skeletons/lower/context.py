@@ -29,6 +29,7 @@ class Context:
     sums: str = "closed"
     gpu: bool = False
     spelled: str = ""
+    free: bool = True  # no map of the program says which threads it runs on
 
     out: list[p.Stmt] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)

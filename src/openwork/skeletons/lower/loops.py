@@ -37,7 +37,7 @@ def each(
             f"map{how} computes elements in parallel, and the reduction takes them in order",
             code="E708", hint="reduce with an operator that has an identity, or mapSeq",
         )  # fmt: skip
-    if not how and not low.gpu and not low.inside and not in_order:
+    if low.free and not (how or low.gpu or low.inside or in_order):
         how = "Threads"
     by = unit_of(how, view.length, low.inside, low.gpu, bool(reductions))
     spans, inside = low.spans, low.inside

@@ -70,7 +70,9 @@ class Lowering:
             return self.number(self.expr(e, env)).expr
 
         self.result = result
-        self.context = Context(signature, computed, sums, gpu, spelled)
+        maps = (f for f in n.walk_all(signature.body) if isinstance(f, n.Map))
+        free = all(f.how != "Threads" for f in maps)
+        self.context = Context(signature, computed, sums, gpu, spelled, free)
 
     def lowered(self) -> Lowered:
         """The whole program."""
@@ -207,14 +209,18 @@ class Lowering:
         outer = view.outer
         with self.context.trial():
             row = cast(View, outer.get(n.named(TERM)))
-        if mentions(row.length, TERM):
+        size = row.length
+        pieces = pieces_of(closed(size), TERM) if mentions(size, TERM) else None
+        if pieces is not None:
+            size, _ = pieces  # of a split: all but the last are as long
+        elif mentions(size, TERM):
             raise PatternError(
                 "an element of joined rows of different lengths cannot be found by its index",
                 code="E710",
                 hint="index the rows before they are joined",
             )
-        inner = cast(View, outer.get(n.divided(index, row.length)))
-        return inner.get(n.remainder(index, row.length))
+        inner = cast(View, outer.get(n.divided(index, size)))
+        return inner.get(n.remainder(index, size))
 
     # -- functions ------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ class Low(Protocol):
 def reduced(low: Low, late: Late) -> Value:
     """The value of a reduction, in variables that hold it from here on."""
     with low.context.trial():
-        element = _settled(low, late.view.at(_probe(low, late.view)))
+        element = _settled(low, _any(low, late.view))
     start = _like(low, late.init, element)
     state = _state(low, start)
     op = late.fn.op if isinstance(late.fn, n.Operator) else None
@@ -39,6 +39,13 @@ def reduced(low: Low, late: Late) -> Value:
     else:
         each(low.context, late.view, lambda _, v: _step(low, late, state, v), (), indexed=False)
     return state
+
+
+def _any(low: Low, view: View) -> Value:
+    """Some element of an array, of which only the type matters."""
+    if view.outer is not None:
+        return _any(low, cast(View, _any(low, view.outer)))
+    return view.at(_probe(low, view))
 
 
 def _probe(low: Low, view: View) -> Nat:
@@ -50,7 +57,7 @@ def _settled(low: Low, value: Value) -> Value:
     """An element, of which only the types matter."""
     if isinstance(value, Late):
         with low.context.trial():
-            inner = _settled(low, value.view.at(_probe(low, value.view)))
+            inner = _settled(low, _any(low, value.view))
         return _like(low, value.init, inner)
     if isinstance(value, Two):
         return Two(_settled(low, value.first), _settled(low, value.second))
@@ -101,7 +108,7 @@ def _goes_on(low: Low, inner: Late, name: p.Name, op: Op) -> bool:
     if inner.how == "Seq" or not isinstance(inner.init, Number):
         return False
     with low.context.trial():
-        element = _settled(low, inner.view.at(_probe(low, inner.view)))
+        element = _settled(low, _any(low, inner.view))
     start = low.number(_like(low, inner.init, element)).expr
     same = isinstance(start, p.Value) and start.type == name.type
     return same and start == p.Value(op.identity_of(SUPPORTED[name.type]), name.type)

