@@ -123,9 +123,13 @@ def _invariant(stmt: Stmt, var: IndexVar, cases: Cases) -> bool:
 
 
 def _is_plain(var: IndexVar, cases: Cases) -> bool:
-    """Whether a loop over `var` runs over all its values, wherever it stands."""
-    derived = var in cases.ctx.provenance.variables
-    return not derived and not cases.scope.bounds.confined(var)
+    """Whether a loop over `var` runs over the same values wherever it stands.
+
+    The last block of a mode may be shorter than others.
+    """
+    if var in cases.ctx.provenance.variables or cases.scope.bounds.confined(var):
+        return False
+    return not cases.ctx.names.ends_early(var)
 
 
 def _multiple(assign: Assign, op: Op) -> Expr | None:
