@@ -127,9 +127,7 @@ def drawn(seed: int) -> Drawn:
     for var in lacking:  # every variable occurs, and where it is summed, an access has its extent
         leaf, shown = _access(made, [("plain", var)])
         made.tree, text = ("*", made.tree, leaf), f"({text}) * {shown}"
-    made.reductions = [
-        (rng.choice(list(REDUCTIONS)), var) for var in names if var not in made.free
-    ]
+    made.reductions = [(rng.choice(list(REDUCTIONS)), var) for var in names if var not in made.free]
     for word, var in reversed(made.reductions):
         text = f"{word.strip()}({var}, {text})"
     made.declared = rng.random() < 0.5 or not set(made.free) <= made.given
@@ -225,9 +223,7 @@ def _access(made: Drawn, places: list[tuple[Any, ...]]) -> tuple[Any, str]:
     format = ow.dense(len(shape)) if rng.random() < 0.2 else unusual_format(modes, rng)
     plain = all(kind == "plain" for kind, *_ in places)  # others need what absent entries add
     fill = rng.choice(FILLS) if plain else 0
-    made.operands[name] = Operand(
-        tuple(shape), format, 0 if format.is_dense else fill, made.dtype
-    )
+    made.operands[name] = Operand(tuple(shape), format, 0 if format.is_dense else fill, made.dtype)
     border = rng.choice([0, 0, made.operands[name].fill, 2]) if bordered else None
     text = f"{name}({','.join(shown)})"
     if border is not None:
