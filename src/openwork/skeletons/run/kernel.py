@@ -40,6 +40,10 @@ class Bound:
         """The result."""
         return self.kernel.run(self)
 
+    def launch(self) -> Any:
+        """Run the kernel, and leave the result where the device has it."""
+        return self.kernel.launch(self)
+
     def explain(self) -> str:
         """The decisions that were made, those that depend on the data included."""
         return self.kernel.explained(self)
@@ -155,6 +159,10 @@ class Kernel(ABC):
     @abstractmethod
     def run(self, bound: Bound) -> Any:
         """The result of a call."""
+
+    def launch(self, bound: Bound) -> Any:
+        """The same, where the device has it."""
+        return self.run(bound)
 
 
 def shaped(arrays: Sequence[Array], shapes: Sequence[tuple[int, ...] | None]) -> Any:
