@@ -420,34 +420,44 @@ def prepared(known: str) -> None:
 
 
 def page(path: str) -> None:
-    """Means over the matrices, and a line for each."""
+    """Means over the matrices, and a line for each. `now`: what defaults choose today."""
+    from fit_defaults import read, schedule
+
+    from openwork.recipes.devices.tables import H200
+
     with gzip.open(path, "rt") as file:
         lines = [json.loads(line) for line in file]
     groups: dict[tuple[str, int], list[tuple[float, ...]]] = {}
     rows = []
-    for one in lines:
-        direct, ours = one["cusparse"], one["ours"]
-        times = (ours[one["default"]], min(ours.values()), min(one["hand"].values()), one["once"])
+    for one, case in zip(lines, read(path), strict=True):
+        direct, ours, hand = one["cusparse"], one["ours"], min(one["hand"].values())
+        then = ours[one["default"]]
+        now = ours.get(schedule(case.pick(H200), case), then)
+        times = then, now, min(ours.values()), hand, min(hand, *ours.values()), one["once"]
         ratios = tuple(direct / t for t in times)
         groups.setdefault((one["dtype"], one["columns"]), []).append(ratios)
         kernel = f"SpMM {one['columns']}" if one["columns"] else "SpMV"
         told = " | ".join(f"{each:.2f}" for each in ratios)
-        speed = sum(one["bytes"]) / min(one["hand"].values()) / 1e6
+        size = 4 if one["dtype"] == "float32" else 8
+        gathered = one["entries"] * (4 + size * (1 + max(1, one["columns"]))) / times[4] / 1e9
+        read_once = sum(one["bytes"]) / times[4] / 1e9
         name = min(one["hand"], key=one["hand"].__getitem__)
         rows.append(
-            f"| {one['matrix']} | {kernel} | {one['dtype']} | {direct:.4f} | {told} "
-            f"| {speed:.0f} | `{name}` |"
+            f"| {one['matrix']} | {kernel} | {one['dtype']} | {1e3 * direct:.1f} | {told} "
+            f"| {read_once:.2f} | {gathered:.1f} | `{name}` |"
         )
-    print("| product | type | matrices | default | ours | by hand | each byte once |")
-    print("|---|---|---|---|---|---|---|")
+    print("| product | type | matrices | then | now | ours | by hand | all | once |")
+    print("|---" * 9 + "|")
     for (dtype, columns), found in sorted(groups.items()):
-        means = [
-            f"{np.exp(np.mean(np.log(e))):.2f} / {min(e):.2f}" for e in zip(*found, strict=True)
-        ]
+        of_each = zip(*found, strict=True)
+        means = [f"{np.exp(np.mean(np.log(e))):.2f}, {min(e):.2f}" for e in of_each]
         kernel = f"SpMM {columns}" if columns else "SpMV"
         print(f"| {kernel} | {dtype} | {len(found)} | {' | '.join(means)} |")
-    print("\n| matrix | product | type | cuSPARSE ms | default | ours | by hand | once | GB/s | |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print(
+        "\n| matrix | product | type | cuSPARSE us | then | now | ours | by hand | all | once ",
+        end="",
+    )
+    print("| TB/s once | TB/s read | by hand |\n" + "|---" * 13 + "|")
     print("\n".join(rows))
 
 

@@ -31,11 +31,15 @@ PLAIN = Description(GENERAL, 0, 0)
 
 
 def load(threads: int) -> ctypes.CDLL:
-    """MKL on `threads` threads of the OpenMP runtime already loaded; OSError if not installed."""
+    """MKL on `threads` threads of the OpenMP runtime already loaded; OSError if not installed.
+
+    It is looked for in `$MKLROOT/lib`, beside Python, and where the system has libraries.
+    """
     # The threads of a second OpenMP runtime would spin while others are timed.
     os.environ.setdefault("MKL_THREADING_LAYER", "GNU")
-    own = sorted(Path(sys.prefix, "lib").glob("libmkl_rt.so*"))
-    name = str(own[-1]) if own else ctypes.util.find_library("mkl_rt")
+    prefixes = [each for each in (os.environ.get("MKLROOT"), sys.prefix) if each]
+    own = [lib for each in prefixes for lib in sorted(Path(each, "lib").glob("libmkl_rt.so*"))]
+    name = str(own[0]) if own else ctypes.util.find_library("mkl_rt")
     if name is None:
         raise OSError("libmkl_rt was not found")
     library = ctypes.CDLL(name)

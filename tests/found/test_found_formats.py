@@ -105,3 +105,11 @@ def test_fused_positions_of_blocks_that_reach_beyond_the_shape() -> None:
     assert ends and all("_end" in line and "* 2" not in line for line in ends)  # else beyond rows
     expected = dense.sum(axis=1) + 5 * np.arange(1.0, 6.0)
     np.testing.assert_allclose(kernel().to_numpy(), expected)
+
+
+@pytest.mark.parametrize("text", ["y += x", "y min= x", "y += x * x"])
+def test_scalars_are_combined(text: str) -> None:
+    """Operands of whole sums have levels."""
+    x, y = ow.tensor(np.array(3.0), name="x"), ow.tensor(np.array(4.0), name="y")
+    expected = {"y += x": 7.0, "y min= x": 3.0, "y += x * x": 13.0}
+    assert ow.parse(text, x=x, y=y).compile()(out=y).to_numpy() == expected[text]

@@ -17,6 +17,7 @@ from tests.recipes.recipe_table import OTHERS, SPMM, SPMV
 
 import openwork as ow
 from openwork import recipes as r
+from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.tensor.convert import convert as conversion
 
 cp = pytest.importorskip("cupy", reason="needs CuPy and a GPU")
@@ -431,6 +432,63 @@ def test_products_that_no_near_table_holds(
         made = kernel().to("cpu").to_scipy()
         assert made.has_sorted_indices
         agrees(made.toarray(), (A @ B).toarray(), dtype)
+
+
+RECORDS = [ow.entry.quaternion("float32"), ow.entry.block(3, 3), ow.entry.complex()]
+
+
+@pytest.mark.parametrize("kind", RECORDS, ids=str)
+def test_records_are_converted_on_the_gpu(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between rows, columns and lists, and from dense arrays, without the host."""
+    M = MATRICES["random"].tocoo()
+    numbers = rng.standard_normal((M.nnz, *kind.shape))
+    plain = ow.tensor((np.array(M.coords), numbers), shape=M.shape, dtype=kind, format=ow.CSR)
+    A = plain.to("cuda")
+    monkeypatch.setattr(DeviceStorage, "host", None)
+    made = [A.to(ow.CSC), A.to(ow.COO(2)), A.to(ow.CSC).to(ow.CSR), A.to(ow.COO(2)).to(ow.CSR)]
+    soa = A.to(ow.CSC.with_layout("SoA"))
+    dense = ow.tensor(plain.to_numpy(), dtype=kind).to("cuda")
+    made += [soa, dense.to(ow.CSR), dense.to(ow.COO(2))]
+    monkeypatch.undo()
+    for each in made:
+        assert each.device == "cuda"
+        np.testing.assert_array_equal(each.to("cpu").to_numpy(), plain.to_numpy())
+
+
+@pytest.mark.parametrize("assign", ["stride", "dynamic", "dynamic,chunk=3"])
+@pytest.mark.parametrize("kind", RECORDS[:1], ids=str)
+def test_constant_grids_of_records_again_and_again(kind: Any, assign: str) -> None:
+    """The counter of a dynamic grid begins anew in each launch, also in those that are replayed."""
+    M = MATRICES["random"].tocoo()
+    numbers = rng.standard_normal((M.nnz, *kind.shape))
+    A = ow.tensor((np.array(M.coords), numbers), shape=M.shape, dtype=kind, name="A", format=ow.CSR)
+    x = ow.tensor(rng.standard_normal((M.shape[1], *kind.shape)), dtype=kind, name="x")
+    y = ow.empty(M.shape[0], dtype=kind, name="y")
+    stmt = ow.parse("y(i) = A(i,j) * x(j)", y=y, A=A.to("cuda"), x=x.to("cuda"))
+    text = f"""split(i,tile,row,64), divide(tile,turn,t1,4,assign={assign}),
+        parallelize(turn,GPUBlock), parallelize(row,GPUThread)"""
+    kernel = stmt.schedule(text).compile(target="cuda")
+    for turn in range(12):
+        other = x.to_numpy() * (turn + 1)
+        got = kernel(x=ow.tensor(other, dtype=kind, name="x").to("cuda")) if turn % 3 else kernel()
+        wanted = (A @ x).to_numpy() * (turn + 1 if turn % 3 else 1)
+        np.testing.assert_allclose(got.to_numpy(), wanted, 1e-3, 1e-2)
+
+
+@pytest.mark.parametrize("format", [ow.CSR, ow.SELL(32), ow.DCSR, ow.COO(2)], ids=repr)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_ternary_layouts(format: ow.Format, dtype: str) -> None:
+    M = MATRICES["random"].copy()
+    M.data = rng.choice([-1.0, 1.0], M.nnz)
+    A = ow.tensor(M, format=format, dtype=dtype, name="A").to("cuda")
+    signs = A.to(format.with_layout("ternary"))
+    assert (signs.device, signs.format.layout) == ("cuda", "ternary")
+    x = ow.tensor(rng.standard_normal(M.shape[1]).astype(dtype), name="x")
+    y = ow.empty(M.shape[0], dtype=dtype, name="y")
+    kernel = ow.parse("y(i) = A(i,j) * x(j)", y=y, A=signs, x=x.to("cuda")).compile(target="cuda")
+    for _ in range(3):
+        np.testing.assert_allclose(kernel().to_numpy(), M @ x.to_numpy(), 1e-4, 1e-4)
+    assert signs.to("cpu").equals(A.to("cpu"))
 
 
 @pytest.mark.parametrize("layout", ["AoS", "SoA", "AoSoA(32)", "packed"])

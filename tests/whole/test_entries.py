@@ -277,6 +277,31 @@ def test_eager_operators() -> None:
     assert math.isclose(norm.item(), (x.to_numpy() ** 2).sum())
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        entry.quaternion(),
+        entry.complex("float32"),
+        entry.vector(3),
+        entry.vector(2, entry.complex()),
+    ],
+    ids=str,
+)
+def test_norms_are_those_of_all_numbers(kind: Any) -> None:
+    A, x = matrix(kind, (6, 5), "A"), vector(kind, 6, "x")
+    for each in (A, x):
+        numbers = each.to_numpy()
+        assert math.isclose(np.linalg.norm(each), np.linalg.norm(numbers.ravel()), rel_tol=1e-6)
+    lengths = np.linalg.norm(x.to_numpy().reshape(6, -1), axis=1)
+    assert math.isclose(np.linalg.norm(x, np.inf), lengths.max(), rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [entry.dual(), entry.block(2, 2)], ids=str)
+def test_no_norm_of_other_records(kind: Any) -> None:
+    with pytest.raises(ow.ParseError, match="E108: no norm is defined"):
+        np.linalg.norm(vector(kind, 6, "x"))
+
+
 def test_repeated_calls_and_kept_patterns() -> None:
     kind = entry.block(2, 2, "float32")
     A = matrix(kind, (5, 5), "A")

@@ -115,8 +115,8 @@ class _Contents:
         table = self.logs.get(key)
         if table is None:
             table = self.logs[key] = _logarithms(known, features)
-        own = [math.log1p(value) for value in features.values()]
-        far = np.abs(table - own).max(axis=1, initial=0.0)
+        own = np.array([[math.log1p(value)] for value in features.values()])
+        far = np.abs(table - own.reshape(-1, 1)).max(axis=0, initial=0.0)
         (chosen,) = (far <= most).nonzero()  # not those with other features, which are NaN
         order = sorted(chosen.tolist(), key=lambda n: (far[n], -n))
         return [(float(far[n]), known[n]) for n in order]
@@ -132,7 +132,7 @@ class _Contents:
 
 
 def _logarithms(records: Iterable[TuningRecord], features: Mapping[str, float]) -> Any:
-    """A row for each record: logarithms of these features, NaN if it has others."""
+    """A column for each record: logarithms of these features, NaN if it has others."""
     nothing = [np.nan] * len(features)
     rows = [
         [each.features[name] for name in features]
@@ -140,7 +140,8 @@ def _logarithms(records: Iterable[TuningRecord], features: Mapping[str, float]) 
         else nothing
         for each in records
     ]
-    return np.log1p(np.array(rows, dtype=float).reshape(len(rows), len(features)))
+    table = np.log1p(np.array(rows, dtype=float).reshape(len(rows), len(features)))
+    return np.ascontiguousarray(table.T)
 
 
 _read: dict[Path, _Contents] = {}
@@ -246,10 +247,11 @@ def _parsed(lines: list[str]) -> list[TuningRecord]:
         found = _DECODER.decode(f"[{','.join(lines)}]")
     except (ValueError, RecursionError):
         found = []
-    if len(found) == len(lines) and _are_sound(found):
-        return [TuningRecord(*_values(facts)) for facts in found]
-    each = (_decoded(line) for line in lines)
-    return [TuningRecord(*_values(facts)) for facts in each if _are_sound([facts])]
+    known = _records(found) if len(found) == len(lines) else None
+    if known is None:
+        each = (_records([_decoded(line)]) for line in lines)
+        known = [record for some in each if some for record in some]
+    return known
 
 
 def _decoded(line: str) -> Any:
@@ -267,30 +269,34 @@ def _refused(constant: str) -> object:
 _DECODER = json.JSONDecoder(parse_constant=_refused)  # without NaN, which compares with nothing
 _SIZES, _TEXTS, _TABLES = frozenset({int, float}), frozenset({str}), frozenset({dict})
 _KEYS = ("statement", "device", "features", "formats", "schedule", "seconds", "default", "day")
-_values = itemgetter(*_KEYS)
+_facts = itemgetter("version", *_KEYS)
 
 
-def _are_sound(found: list[Any]) -> bool:
-    """Whether each is a record of this version, all of whose facts have their types."""
+def _records(found: list[Any]) -> list[TuningRecord] | None:
+    """The records of decoded lines; None unless all are of this version, with facts of their types.
+
+    All facts of one kind are checked together.
+    """
     if not found or not _TABLES.issuperset(map(type, found)):
-        return not found
-    if any(facts.get("version") != VERSION for facts in found):
-        return False
+        return None if found else []
     try:
-        columns = zip(*map(_values, found), strict=True)
+        columns = list(zip(*map(_facts, found), strict=True))
     except KeyError:
-        return False
-    statements, devices, features, formats, schedules, seconds, defaults, days = columns
+        return None
+    versions, statements, devices, features, formats, schedules, seconds, defaults, days = columns
+    if versions.count(VERSION) != len(found):
+        return None
     if not _TABLES.issuperset(map(type, chain(features, formats))):
-        return False
-    said = chain.from_iterable(each.values() for each in formats)
-    sizes = list(chain.from_iterable(each.values() for each in features))
-    return (
+        return None
+    said = chain.from_iterable(map(dict.values, formats))
+    sizes = chain.from_iterable(map(dict.values, features))
+    sound = (
         _TEXTS.issuperset(map(type, chain(statements, devices, schedules, days, said)))
         and _are_sizes([*sizes, *seconds, *defaults])
         and all(seconds)
         and all(defaults)
     )
+    return list(map(TuningRecord, *columns[1:])) if sound else None
 
 
 def _are_sizes(values: list[Any]) -> bool:

@@ -120,6 +120,39 @@ def test_operands_and_results_are_converted_on_the_gpu(
     assert empty.to("cpu").nnz == 0
 
 
+@pytest.mark.parametrize(
+    "kind", [ow.entry.quaternion("float32"), ow.entry.block(2, 3), ow.entry.complex()], ids=str
+)
+def test_records_are_converted_on_the_gpu(
+    gpu: Any, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = np.random.default_rng(0).standard_normal((MATRIX.nnz, *kind.shape))
+    coords = np.array(MATRIX.tocoo().coords)
+    plain = ow.tensor((coords, numbers), shape=MATRIX.shape, dtype=kind, format=ow.CSR)
+    A, dense = plain.to("cuda"), ow.tensor(plain.to_numpy(), dtype=kind).to("cuda")
+    with monkeypatch.context() as patched:
+        patched.setattr(DeviceStorage, "host", None)
+        made = [
+            A.to(ow.CSC), A.to(ow.CSC).to(ow.CSR), A.to(ow.COO(2)), A.to(ow.COO(2)).to(ow.CSR),
+            A.to(ow.CSC.with_layout("SoA")), dense.to(ow.CSR), dense.to(ow.COO(2)),
+        ]  # fmt: skip
+    for each in made:
+        assert isinstance(each.storage, DeviceStorage)
+        assert each.to("cpu").nnz == plain.nnz
+        np.testing.assert_array_equal(each.to("cpu").to_numpy(), plain.to_numpy())
+
+
+def test_ternary_layouts_are_made_on_the_gpu(gpu: Any) -> None:
+    signs = MATRIX.copy()
+    signs.data = np.sign(signs.data - signs.data.mean())
+    A = ow.tensor(signs, name="A").to("cuda").to(ow.CSR.with_layout("ternary"))
+    x = ow.tensor(np.arange(30.0), name="x").to("cuda")
+    kernel = ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty(40, name="y"), A=A, x=x)
+    made = kernel.compile(target="cuda")()
+    np.testing.assert_allclose(made.to("cpu").to_numpy(), signs @ np.arange(30.0))
+    assert A.to("cpu").equals(A.to(ow.CSR).to("cpu"))
+
+
 TREE = np.random.default_rng(3).integers(0, [[9], [8], [7]], (3, 60))
 FORMATS = [
     ow.dense(2), ow.dense(2, order=(1, 0)), ow.CSR, ow.CSC, ow.DCSR, ow.DCSC, ow.COO(2),

@@ -12,12 +12,42 @@ from openwork.loops.relations import Coord, Cut, Divide, Fuse, Pos, Relation, Sp
 from openwork.tree import walk
 
 
-def whole(plan: Plan, nest: Stmt | None = None) -> str | None:
-    """Why the outermost loop cannot be cut into pieces; None if it can.
+def whole(plan: Plan) -> str | None:
+    """Why the outermost loop cannot be cut into pieces; None if it can."""
+    loop = last_of(nest_of(plan.loops))
+    return _uncut(plan, loop) or _renumbered(plan, loop)
 
-    `nest`: the loops around the result, if others come before them.
+
+def last_of(nest: Stmt) -> Stmt:
+    """The statement after all dense workspaces that are computed first, and always."""
+    match nest:
+        case Where(temporary=made, consumer=consumer, guarded=False, swept=False) if (
+            made.ndim and made.format.is_dense
+        ):
+            return last_of(consumer)
+    return nest
+
+
+def _renumbered(plan: Plan, nest: Stmt) -> str | None:
+    """Why a workspace that is computed first cannot be read in pieces; None if each can.
+
+    Loops that follow from the values of a piece count from its beginning.
     """
-    loop: Stmt = nest_of(plan.loops) if nest is None else nest
+    provenance = Provenance(relations_of(plan.loops))
+    if not isinstance(nest, Forall) or (cut := cut_variable(provenance, nest.var)) == nest.var:
+        return None
+    made = {n.temporary for n in walk(plan.loops) if isinstance(n, Where)}
+    made -= {n.temporary for n in walk(nest) if isinstance(n, Where)}
+    right = [n for a in walk(nest) if isinstance(a, Assign) for n in walk(a.rhs)]
+    for access in (n for n in right if isinstance(n, Access)):
+        for var in access.vars if access.tensor in made else ():
+            if var != cut and cut in provenance.ancestors(var):
+                return f"{access.tensor} is computed first, by {var}, which pieces number anew"
+    return None
+
+
+def _uncut(plan: Plan, loop: Stmt) -> str | None:
+    """Why pieces cannot be cut from `loop`; None if they can."""
     if isinstance(loop, Where):
         return f"one thread computes {loop.temporary} first"
     if not isinstance(loop, Forall):

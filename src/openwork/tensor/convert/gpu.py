@@ -38,12 +38,10 @@ def _is_list(format: Format) -> bool:
 def by_cupy(storage: DeviceStorage, format: Format) -> DeviceStorage | None:
     """The same tensor in another format; None if CuPy cannot convert to it."""
     source = storage.format
-    if (
-        isinstance(storage.dtype, Entry)
-        or not _reaches(source, format)
-        or (source.is_dense and storage.fill != 0)
-    ):
+    if not _reaches(source, format) or (source.is_dense and storage.fill != 0):
         return None
+    if isinstance(storage.dtype, Entry):
+        return _of_records(storage, storage.dtype, format)
     with callers_stream(storage.of_torch):
         if source.is_dense:
             storage = _found(storage, format.order)
@@ -51,6 +49,22 @@ def by_cupy(storage: DeviceStorage, format: Format) -> DeviceStorage | None:
         if not is_rows(source):
             return _unlisted(storage, format)
         return _transposed(storage, format) if is_rows(format) else _listed(storage, format)
+
+
+def _of_records(storage: DeviceStorage, dtype: Entry, format: Format) -> DeviceStorage | None:
+    """The same for records, by way of the places of the entries, which are numbers above 0."""
+    with callers_stream(storage.of_torch):
+        cp, width = Cuda().cp, index_dtype(storage.places + 1)
+        records = storage.values.reshape(-1, dtype.size)
+        places = cp.arange(1, storage.places + 1, dtype=width)
+        if storage.format.is_dense:
+            zero = cp.asarray(np.array(dtype.zero, dtype.scalar))
+            places = places * (records != zero).any(axis=1)
+        made = by_cupy(replace(storage, dtype=width, values=places, fill=0), format)
+        if made is None:
+            return None
+        values = records[made.values - 1].reshape(-1)
+        return replace(made, dtype=dtype, values=values, fill=storage.fill)
 
 
 def _found(storage: DeviceStorage, order: tuple[int, ...]) -> DeviceStorage:

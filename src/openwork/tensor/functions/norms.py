@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from openwork.algebra import operators as ops
+from openwork.algebra.entries import Complex, Entry, Quaternion
 from openwork.errors import ParseError, ShapeError
 from openwork.tensor.arraylike import implements
 from openwork.tensor.functions.join import as_tensor, outer, tensordot
@@ -24,7 +25,19 @@ def _inexact(x: Any) -> Tensor:
 
 
 def _size(x: Tensor) -> Tensor:
-    return abs(x)
+    """The absolute values; of records, the roots of what they are times their conjugates."""
+    if not isinstance(x.dtype, Entry):
+        return abs(x)
+    squares = x.conj() * x
+    if isinstance(squares.dtype, Complex | Quaternion):
+        squares = squares.real
+    if isinstance(squares.dtype, Entry):
+        raise ParseError(
+            f"no norm is defined for {x.dtype}",
+            code="E108",
+            hint="of complex numbers, quaternions and vectors it is",
+        )
+    return squares._applied(ops.SQRT)
 
 
 @implements(np.linalg.vector_norm)

@@ -59,6 +59,14 @@ CASES: dict[str, tuple[str, dict[str, object]]] = {
     ),
     "vectors": ("C(i) = x(i) + z(i)", {"x": C1, "z": C1, "C": C1}),
     "row sums": ("C(i) = A(i,j) * x(j)", {"A": C2, "x": C1, "C": C1}),
+    "sums that are computed first": (
+        "C(i,j) = A(i,j) + sum(k, F(k,j)) * B(i,j)",
+        {"A": ow.CSR, "B": ow.CSR, "F": ow.dense(2), "C": ow.CSR},
+    ),
+    "sums of rows that are computed first": (
+        "C(i,k) = A(i,j) * B(j,k) * sum(l, F(l,i))",
+        {"A": C2, "B": ow.CSR, "F": ow.dense(2), "C": C2},
+    ),
     "smallest": ("C(i,k) = min_plus.sum(j, A(i,j) + B(j,k))", {"A": ow.CSR, "B": ow.CSR, "C": C2}),
 }  # fmt: skip
 SIZES = {"i": 11, "j": 9, "k": 13, "l": 6}

@@ -17,7 +17,7 @@ from openwork.loops.nodes import (
 )
 from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.nest import check_untagged, find_loops, positive, rewrite
-from openwork.loops.plan.pieces import whole
+from openwork.loops.plan.pieces import last_of, whole
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.legality.loops import check_nest
 
@@ -86,7 +86,7 @@ def parallelize(
 def _takes_pieces(plan: Plan, meant: list[Forall], tag: Tag) -> bool:
     """Whether a parallel loop is the one that pieces of a sparse result are cut from."""
     plain = tag == Tag(ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces)
-    return plain and nest_of(plan.loops) in meant and whole(plan) is None
+    return plain and last_of(nest_of(plan.loops)) in meant and whole(plan) is None
 
 
 def _meant(plan: Plan, var: IndexVar, writes: str | None) -> list[Forall]:

@@ -38,6 +38,8 @@ def _summed(path: Path) -> Access | None:
     if assign.lhs.vars or op is None or not (op.commutes and op.associates) or len(found) != 1:
         return None
     (access,) = found
+    if not access.level_vars:
+        return None
     if assign.lhs.dtype.kind not in "fiu" or access.level_vars != tuple(path.variables):
         return None
     within = sum(node == access for node in walk(assign.rhs)) * len(access.vars)

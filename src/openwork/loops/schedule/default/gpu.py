@@ -31,7 +31,7 @@ from openwork.loops.nodes import (
 )
 from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.nest import loop_variables, provenance_of
-from openwork.loops.plan.pieces import can_be_shared, cut_variable, measured, whole
+from openwork.loops.plan.pieces import can_be_shared, last_of, measured, whole
 from openwork.loops.plan.plan import Plan
 from openwork.loops.schedule.draft import Draft
 from openwork.loops.schedule.legality.gpu import uses_gpu
@@ -192,30 +192,13 @@ def _accesses_in(stmt: Stmt) -> list[Access]:
 
 def _whole(plan: Plan) -> str | None:
     """Why a result is not assembled in pieces on a GPU; None if it is."""
-    nest = _last(nest_of(plan.loops))
+    nest = last_of(nest_of(plan.loops))
     if uses_gpu(nest):
         return "the schedule already has loops on the GPU"
     before = [made for made in _lists(plan.loops) if made not in _lists(nest)]
     if before:
         return f"{before[0]}, which lists its keys, is computed first"
-    return whole(plan, nest) or _renumbered(plan, nest)
-
-
-def _renumbered(plan: Plan, nest: Stmt) -> str | None:
-    """Why a workspace that is computed first cannot be read in pieces; None if each can.
-
-    Loops that follow from the values of a piece count from its beginning.
-    """
-    provenance = provenance_of(plan)
-    if not isinstance(nest, Forall) or (cut := cut_variable(provenance, nest.var)) == nest.var:
-        return None
-    made = {n.temporary for n in walk(plan.loops) if isinstance(n, Where)}
-    made -= {n.temporary for n in walk(nest) if isinstance(n, Where)}
-    for access in _accesses_in(nest):
-        for var in access.vars if access.tensor in made else ():
-            if var != cut and cut in provenance.ancestors(var):
-                return f"{access.tensor} is computed first, by {var}, which pieces number anew"
-    return None
+    return whole(plan)
 
 
 def _lists(stmt: Stmt) -> list[TensorVar]:
@@ -234,16 +217,6 @@ def _one_piece(draft: Draft) -> str | None:
     if any(c.name == "assemble" and c.arguments == ("serial",) for c in draft.commands):
         return "the schedule says so"
     return _whole(draft.plan)
-
-
-def _last(nest: Stmt) -> Stmt:
-    """The statement after all dense temporaries, which kernels of their own compute."""
-    match nest:
-        case Where(temporary=made, consumer=consumer, guarded=False) if (
-            made.ndim and made.format.is_dense
-        ):
-            return _last(consumer)
-    return nest
 
 
 def _outermost(stmt: Stmt) -> list[Forall]:

@@ -5,9 +5,18 @@ from __future__ import annotations
 from openwork.errors import ScheduleError
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.absent import vanishes
-from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit, Where
+from openwork.loops.nodes import (
+    Assign,
+    Forall,
+    OutputRaceStrategy,
+    ParallelUnit,
+    Stmt,
+    Where,
+    nest_of,
+)
 from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.nest import Path, completed
+from openwork.loops.plan.pieces import last_of
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.schedule.legality.gpu import check_gpu
@@ -50,6 +59,17 @@ def _may_not_run(plan: Plan, loop: Forall) -> bool:
     return any(loop in walk(where.consumer) for where in made)
 
 
+def _instead(nest: Stmt) -> str:
+    """How threads can share the assembly of a sparse result."""
+    if isinstance(nest, Where):
+        made = nest.temporary
+        return f"one thread computes {made} first; write a statement of its own for {made}"
+    return (
+        "parallelize the outermost loop with NoRaces, or use assemble(append): threads then take "
+        "pieces of it"
+    )
+
+
 def _runs_on(loop: Forall, unit: ParallelUnit) -> bool:
     return loop.tag is not None and loop.tag.unit is unit
 
@@ -67,8 +87,7 @@ def check_parallel(
         raise ScheduleError(
             f"{plan.result} is sparse and appended to in order, which only one thread can do",
             code="E308",
-            hint="parallelize the outermost loop with NoRaces, or use assemble(append): threads "
-            "then take pieces of it",
+            hint=_instead(last_of(nest_of(plan.loops))),
         )
     together = entangled(loop, around, provenance)
     if together:

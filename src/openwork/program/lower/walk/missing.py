@@ -116,8 +116,10 @@ def _repeated(cases: Cases) -> Repeated | None:
 
 def _invariant(stmt: Stmt, var: IndexVar, cases: Cases) -> bool:
     """Whether `stmt` is the same for each value of `var`."""
-    return all(
-        node != var and (not isinstance(node, Forall) or _is_plain(node.var, cases))
+    concerns = cases.ctx.provenance.concerns  # a workspace's variable, say, that `var` gives values
+    return not any(
+        (isinstance(node, IndexVar) and concerns(node, (var,)))
+        or (isinstance(node, Forall) and not _is_plain(node.var, cases))
         for node in walk(stmt)
     )
 
@@ -125,7 +127,9 @@ def _invariant(stmt: Stmt, var: IndexVar, cases: Cases) -> bool:
 def _is_plain(var: IndexVar, cases: Cases) -> bool:
     """Whether a loop over `var` runs over all its values, wherever it stands."""
     derived = var in cases.ctx.provenance.variables
-    return not derived and not cases.scope.bounds.confined(var)
+    if derived or cases.ctx.names.ends_early(var):
+        return False
+    return not cases.scope.bounds.confined(var)
 
 
 def _multiple(assign: Assign, op: Op) -> Expr | None:
@@ -162,8 +166,10 @@ def _afterwards(cases: Cases, repeated: Repeated, missing: Name, scope: Scope) -
     op = assign.op
     multiple = None if op is None or op.idempotent else _multiple(assign, op)
     if multiple is not None:
-        assign = replace(assign, rhs=multiple)
-        scope = scope.bind(_TIMES, times)
+        # Within another loop's missing coordinates the assignment is a multiple already.
+        around = scope.coords.get(_TIMES)
+        assign = replace(assign, rhs=multiple) if around is None else assign
+        scope = scope.bind(_TIMES, times if around is None else around * times)
     inside = replace(scope, depth=scope.depth + 1)
     return p.If(test, cases.lower(repeated.around(assign), inside))
 

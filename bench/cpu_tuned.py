@@ -1,0 +1,149 @@
+"""What a search finds on a CPU, against MKL after its inspector, and how soon it finds it.
+
+    python bench/cpu_tuned.py [--threads 2] [--budget 2] [--spgemm] [--curve 60] [MATRIX ...]
+
+MKL's inspector gets the hint that products are repeated 1,000 times, the search `uses=1000`; the
+conversions of both are not timed. Contestants take turns, and the least time of each counts: on a
+busy machine that is nearest to the time alone. `--spgemm`: A @ A on one thread against SciPy.
+`--curve N`: how much of the gain that N seconds reach is reached after 1, 5, 20 and N seconds, from
+one search of each matrix.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import mkl
+import numpy as np
+from matrices import banded, blocks, collection, real_matrices, rmat, skewed, uniform
+from measure import environment, geometric_mean
+
+import openwork as ow
+
+USES = 1000
+WIDTH = 32
+GENERATED: dict[str, Callable[[], Any]] = {
+    "uniform": lambda: uniform(100_000, 10),
+    "banded": lambda: banded(100_000, 27),
+    "R-MAT": lambda: rmat(15, 16),
+    "blocks": lambda: blocks(40_000, 4, 8),
+    "short and wide": lambda: uniform(64, 10_000, columns=300_000),
+    "skewed": lambda: skewed(20_000, 200_000, 1_000_000, 1.001),
+}
+REAL = ("net25", "copter2", "email-Enron", "pose2d_w10000_H", "mdual", "wave", "web-NotreDame")
+
+
+def chosen(names: list[str]) -> Iterator[tuple[str, Any]]:
+    for name, make in GENERATED.items():
+        if not names or name in names:
+            yield name, make()
+    wanted = names or REAL
+    yield from real_matrices(tuple(n for n in collection() if n in wanted))
+
+
+def statement(matrix: Any, columns: int) -> tuple[Any, Any]:
+    """A product with a matrix, and its dense operand."""
+    rng = np.random.default_rng(0)
+    shape = (matrix.shape[1], columns) if columns else (matrix.shape[1],)
+    x = rng.random(shape)
+    y = ow.empty((matrix.shape[0], *shape[1:]), name="y")
+    text = "y(i,k) = A(i,j) * x(j,k)" if columns else "y(i) = A(i,j) * x(j)"
+    A = ow.tensor(matrix, name="A")
+    return ow.parse(text, y=y, A=A, x=ow.tensor(x, name="x")), x
+
+
+def least(contestants: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
+    """The least milliseconds of each, in turns of three calls: the first settles the threads."""
+    found = dict.fromkeys(contestants, float("inf"))
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        for who, call in contestants.items():
+            for _ in range(3):
+                start = time.perf_counter()
+                call()
+                found[who] = min(found[who], 1e3 * (time.perf_counter() - start))
+    return found
+
+
+def against_mkl(name: str, matrix: Any, columns: int, library: Any, budget: float) -> float:
+    """Print a row; MKL's time over that of what was found."""
+    stmt, x = statement(matrix, columns)
+    best = ow.tune.search(stmt, budget=budget, uses=USES, again=True, progress=False)
+    default = stmt.compile()
+    theirs = mkl.Matrix(library, matrix).inspect(columns or 1).times_dense(x)
+    want = matrix @ x
+    for made in (best.kernel().to_numpy(), theirs()):
+        assert np.allclose(made, want)
+    ms = least({"MKL": theirs, "default": default, "tuned": best.kernel}, 2 * budget)
+    choice = best.text.splitlines()[-1] if best.text else "the default"
+    kernel = f"SpMM {columns}" if columns else "SpMV"
+    print(
+        f"| {name} | {kernel} | {ms['MKL']:.3f} | {ms['default']:.3f} | {ms['tuned']:.3f} "
+        f"| {ms['MKL'] / ms['default']:.2f} | {ms['MKL'] / ms['tuned']:.2f} | `{choice[:110]}` |",
+        flush=True,
+    )
+    return ms["MKL"] / ms["tuned"]
+
+
+def spgemm(name: str, matrix: Any, budget: float) -> float:
+    """Print a row; SciPy's time over ours, A @ A on one thread."""
+    A, C = ow.tensor(matrix, name="A"), ow.empty(matrix.shape, format=ow.CSR, name="C")
+    i, j, k = ow.indices("i j k")
+    kernel = ow.assign(C[i, k], A[i, j] * A[j, k]).compile()
+    assert abs(kernel().to_scipy() - matrix @ matrix).max() < 1e-9
+    ms = least({"SciPy": lambda: matrix @ matrix, "ours": kernel}, budget)
+    print(f"| {name} | {ms['SciPy']:.1f} | {ms['ours']:.1f} | {ms['SciPy'] / ms['ours']:.2f} |")
+    return ms["SciPy"] / ms["ours"]
+
+
+def curve(name: str, matrix: Any, columns: int, most: float) -> tuple[float, ...]:
+    """Print a row: the gain after so many seconds, as a part of that at the end."""
+    stmt, _ = statement(matrix, columns)
+    best = ow.tune.search(stmt, budget=most, uses=USES, again=True, progress=False)
+    gains = best.progress()
+    marks = tuple(dict.fromkeys((*(s for s in (1.0, 5.0, 20.0) if s < most), most)))
+    after = [max((gain for at, gain in gains if at <= mark), default=1.0) for mark in marks]
+    kernel = f"SpMM {columns}" if columns else "SpMV"
+    told = " | ".join(f"{gain:.2f} ({gain / after[-1]:.0%})" for gain in after)
+    print(f"| {name} | {kernel} | {told} |", flush=True)
+    return tuple(gain / after[-1] for gain in after)
+
+
+def summed(what: str, ratios: list[float]) -> None:
+    print(f"\n{what}: {geometric_mean(ratios):.2f} in the mean, {min(ratios):.2f} at worst\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="MATRIX")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--budget", type=float, default=2.0)
+    parser.add_argument("--spgemm", action="store_true")
+    parser.add_argument("--curve", type=float)
+    args = parser.parse_args()
+    ow.set_num_threads(1 if args.spgemm else args.threads)
+    print(environment(), "\n", flush=True)
+    found = list(chosen(args.names))
+    if args.spgemm:
+        print("| matrix | SciPy ms | ours ms | SciPy / ours |\n|---|---|---|---|")
+        summed("SpGEMM", [spgemm(name, matrix, args.budget) for name, matrix in found])
+    elif args.curve:
+        print("| matrix | product | gain over the default after 1, 5, 20, ... s |\n|---|---|---|")
+        rows = [curve(n, m, columns, args.curve) for n, m in found for columns in (0, WIDTH)]
+        shares = [f"{geometric_mean(each):.2f}" for each in zip(*rows, strict=True)]
+        print(f"\nshares of the best, geometric means: {', '.join(shares)}")
+    else:
+        library = mkl.load(args.threads)
+        print(mkl.version(library), "\n")
+        print("| matrix | product | MKL ms | default | tuned | MKL / default | MKL / tuned | |")
+        print("|---|---|---|---|---|---|---|---|")
+        for columns in (0, WIDTH):
+            ratios = [against_mkl(n, m, columns, library, args.budget) for n, m in found]
+            summed(f"SpMM {columns}" if columns else "SpMV", ratios)
+
+
+if __name__ == "__main__":
+    main()
