@@ -34,7 +34,7 @@ from openwork.tensor.operand import Operand, auto_name
 from openwork.tensor.rearrange.broadcast import check_axes, permute, squeeze as without_modes
 from openwork.tensor.rearrange.index import assign, select
 from openwork.tensor.rearrange.shape import diagonal, reshaped, without_fill
-from openwork.tensor.reductions import Axis, arg_extreme, mean, reduction, variance
+from openwork.tensor.reductions import REDUCTIONS, Axis, arg_extreme, mean, reduction, variance
 
 # What reduces by an operator, as in `np.add.reduce`.
 _REDUCING = {
