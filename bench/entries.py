@@ -5,7 +5,8 @@
 Quaternions against SciPy's BSR of the expansion to real 4x4 blocks, 3x3 blocks against its BSR,
 complex numbers against its CSR; MKL likewise, by its BSR with 4x4 and 3x3 blocks. `records` is CSR
 of records; `BSR` the same blocks as plain numbers in `ow.BSR`. All calls of a row take turns, so
-that a busy machine slows all of them down. With one thread the time is that of the CPU, which
+that a busy machine slows all of them down; each has its own copy of the matrix, or one would find
+in the caches what another has read. With one thread the time is that of the CPU, which
 other processes do not share; with more it is that of the clock, and the fastest quarter counts.
 Ratios have their quartiles, turn by turn, beside them. Every result is compared with SciPy's first.
 """
@@ -53,7 +54,7 @@ def calls(m: Matrix, scalar: str, columns: int, library: Any) -> tuple[dict[str,
     agrees(_flat(m, ours().to_numpy()), wanted, scalar, f"{m.name}, records")
     if m.family != "complex":
         side = made.blocksize[0]
-        B = ow.tensor(made, name="A").to(ow.BSR(side, side))
+        B = ow.tensor(made.copy(), name="A").to(ow.BSR(side, side))
         Yb = ow.empty(wanted.shape, dtype=scalar, name="Y")
         plain = ow.parse(text, Y=Yb, A=B, X=ow.tensor(flat, name="X")).compile()
         agrees(plain().to_numpy(), wanted, scalar, f"{m.name}, BSR")
@@ -77,7 +78,7 @@ def _flat(m: Matrix, x: Array) -> Array:
 def mkl_bsr(library: Any, made: Any, x: Array) -> Call:
     """MKL's product of a BSR matrix, after its inspector."""
     letter, number = ("s", ctypes.c_float) if made.dtype == "float32" else ("d", ctypes.c_double)
-    arrays = [np.ascontiguousarray(a) for a in (made.indptr, made.indices, made.data)]
+    arrays = [a.copy() for a in (made.indptr, made.indices, made.data)]
     first, rest, values = (address(a) for a in arrays)
     handle, side = ctypes.c_void_p(), made.blocksize[0]
     sizes = [n // side for n in made.shape]

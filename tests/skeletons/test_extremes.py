@@ -190,3 +190,40 @@ def test_no_elements(target: str) -> None:
             np.zeros(shape, bool), np.zeros(shape)
         )  # fmt: skip
         assert len(p.compile(target)(x=x)) == 0
+
+
+@pytest.mark.parametrize("sums", ["closed", "prefix", "loop"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_pairs_in_rows_in_pairs_lie_where_their_type_says(target: str, sums: str) -> None:
+    """Of a pair in an array in a pair, each part has lengths of its own."""
+    p = sk.parse(
+        "nFun n. fun U: [i -> [long]_{n-i}]_n. fun Q: [i -> [int]_{i*i}]_n. zip(U, Q) :>> "
+        "map(fun(p => (p.1, p.1 :>> map(fun(e => (e, p.2))))))"
+    )
+    U, Q = np.array([1, 2, 3, 4, 5, 6]), np.array([7, 8, 9, 10, 11], "int32")
+    first, (second, third) = _parts(p.compile(target, sums)(n=3, U=U, Q=Q))
+    assert first.tolist() == second.tolist() == U.tolist()
+    assert third.tolist() == [7, 7, 8, 9, 10, 11]
+
+
+def _parts(made: Any) -> Any:
+    return made[0], made[1:]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # A whole number does not become a bool, nor a fraction a whole number.
+        ("b :>> reduceSeq(fun(a => fun(e => select(e, a + 1, a))), 0)", 3),
+        ("b :>> map(fun(e => (e, e))) :>> reduceSeq(fun(a => fun(e => "
+         "(select(e.1, a.1 + 2, a.1), e.2))), (0, false))", 6),
+        ("k :>> reduceSeq(fun(a => fun(e => a / 2 + e)), 0.5)", 4.0625),
+    ],
+)  # fmt: skip
+def test_a_number_that_a_reduction_begins_with_keeps_its_type(
+    text: str, expected: float, target: str
+) -> None:
+    kernel = sk.parse(f"nFun n. fun b: [bool]_n. fun k: [int]_n. {text}").compile(target)
+    got = kernel(b=np.ones(3, bool), k=np.array([2, 1, 3], "int32"))
+    assert (got["first"] if np.asarray(got).dtype.names else got) == expected

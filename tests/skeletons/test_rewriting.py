@@ -111,3 +111,18 @@ def test_joined_rows_and_pieces_are_reduced(text: str, expected: Any, target: st
     kernel = sk.parse(JOINED + text).compile(target)
     got = kernel(o=np.array([0, 3, 3, 7, 12], "int32"), R=np.arange(12.0) + 1)
     np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "map(reduce(+, 0)) :>> fun(r => r :>> split(2) :>> join)",
+        "map(reduce(+, 0)) :>> fun(r => r :>> reduce(+, 0) :>> fun(s => r :>> map(fun(e => e-s))))",
+    ],
+)
+def test_what_follows_the_rows_need_not_suit_units(text: str) -> None:
+    """A program without units has loops on a GPU, whatever it is."""
+    program = sk.parse(JOINED + text)
+    data = {"o": np.array([0, 3, 3, 7, 12], "int32"), "R": np.arange(12.0) + 1}
+    got = program.compile("cuda-emulated")(**data)
+    np.testing.assert_array_equal(got, program(**data))

@@ -1,7 +1,7 @@
 """Layouts: every type of entries, in every layout and format, in statements on both targets.
 
-All combinations take hours, and `make test-layouts` runs them. Here each pair of choices occurs in
-some case. Every kernel is compared with the reference evaluator.
+All combinations take an hour of a core, and `make test-layouts` runs them. Here each pair of
+choices occurs in some case. Every kernel is compared with the reference evaluator.
 """
 
 from __future__ import annotations

@@ -270,9 +270,10 @@ class Program:
         try:
             return Lowering(chosen.signature, self.result, sums, gpu, spelled).lowered()
         except PatternError as error:
-            if error.code != "E710" or chosen is self:
+            if error.code not in ("E708", "E710") or chosen is self:
                 raise
-        # Joined rows have no index, which the units would need: one thread goes through them.
+        # Units do not suit what follows the maps, or need an index that joined rows do not have:
+        # one thread goes through them.
         return Lowering(self.signature, self.result, sums, gpu, spelled).lowered()
 
     def with_units(self) -> Program:

@@ -22,23 +22,27 @@ from openwork.skeletons.lower.lowered import TERM, Prefix
 from openwork.skeletons.lower.memory import Path, size
 from openwork.skeletons.lower.values import Code, Env, Number, View
 
+# The arrays around a value: each with an index, and with the pairs around it.
+Chain = list[tuple[ArrayType, Nat, Path]]
 
-def place_of(low: Context, chain: list[tuple[ArrayType, Nat]], path: Path) -> Nat:
+
+def place_of(low: Context, chain: Chain, path: Path) -> Nat:
     """Where in its buffer the element with these indices is."""
     if low.spelled == "nested":
         return n.atom(Code("@".join(f"({i})" if len(i.terms) > 1 else str(i)
-                                    for _, i in chain) or "0", p.Value(0)))  # fmt: skip
-    place, rest = nat(0), path
+                                    for _, i, _ in chain) or "0", p.Value(0)))  # fmt: skip
+    place = nat(0)
 
     def adding(count: Nat, high: Nat, body: Callable[[Nat], Nat]) -> Nat:
         return total(low, count, high, body)
 
-    for array, index in chain:
+    for array, index, around in chain:
+        rest = path[len(around) :]
         place += total(
             low,
             array.length,
             index,
-            lambda k, a=array: size(a.at(k), rest, adding),  # type: ignore[misc]
+            lambda k, a=array, rest=rest: size(a.at(k), rest, adding),  # type: ignore[misc]
         )
     return place
 

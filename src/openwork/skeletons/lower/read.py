@@ -9,12 +9,12 @@ from openwork.program import nodes as p
 from openwork.skeletons.language.nodes import ArrayType, Nat, PairType, Type, nat
 from openwork.skeletons.lower.context import Context
 from openwork.skeletons.lower.memory import Buffer, Path, is_record
-from openwork.skeletons.lower.naturals import code, place_of
+from openwork.skeletons.lower.naturals import Chain, code, place_of
 from openwork.skeletons.lower.values import Number, Two, Value, View
 
 
 def read(
-    low: Context, type: Type, chain: list[tuple[ArrayType, Nat]], path: Path,
+    low: Context, type: Type, chain: Chain, path: Path,
     buffer: Callable[[Path], Buffer],
 ) -> Value:  # fmt: skip
     """The value of a parameter, or of a part of it: `chain` are the indices so far."""
@@ -35,7 +35,7 @@ def read(
         )  # fmt: skip
     return View(
         nat(0), array.length,
-        lambda i: read(low, array.at(i), [*chain, (array, i)], path, buffer), array.length,
+        lambda i: read(low, array.at(i), [*chain, (array, i, path)], path, buffer), array.length,
     )  # fmt: skip
 
 

@@ -70,9 +70,16 @@ def _like(low: Low, init: Value, element: Value) -> Value:
         init = reduced(low, init)
     if isinstance(init, Two) and isinstance(element, Two):
         return Two(_like(low, init.first, element.first), _like(low, init.second, element.second))
-    if isinstance(init, Number) and isinstance(element, Number) and init.weak:
-        return Number(converted(init.expr, element.expr.type))
-    return init
+    if not (isinstance(init, Number) and isinstance(element, Number) and init.weak):
+        return init
+    type = element.expr.type
+    return Number(converted(init.expr, type)) if _takes(type, init.expr.type) else init
+
+
+def _takes(type: str, number: str) -> bool:
+    """Whether a Python number becomes one of a type: none becomes a bool, no fraction an integer;
+    the checker says the same."""
+    return type.startswith("float") or (type != "bool" and not number.startswith("float"))
 
 
 def _state(low: Low, start: Value) -> Value:

@@ -11,7 +11,7 @@ from openwork.skeletons.language.nodes import ArrayType, Nat, PairType, Type
 from openwork.skeletons.lower.context import Context
 from openwork.skeletons.lower.loops import each
 from openwork.skeletons.lower.memory import Buffer, Path, is_record
-from openwork.skeletons.lower.naturals import code, place_of
+from openwork.skeletons.lower.naturals import Chain, code, place_of
 from openwork.skeletons.lower.values import Number, Two, Value, View
 
 
@@ -25,7 +25,7 @@ class Low(Protocol):
 
 
 def write(
-    low: Low, value: Value, type: Type, chain: list[tuple[ArrayType, Nat]], path: Path,
+    low: Low, value: Value, type: Type, chain: Chain, path: Path,
     places: Mapping[Path, Buffer],
 ) -> None:  # fmt: skip
     """Store a value where the result has it."""
@@ -40,7 +40,7 @@ def write(
     return each(
         low.context,
         view,
-        lambda i, v: write(low, v, array.at(i), [*chain, (array, i)], path, places),
+        lambda i, v: write(low, v, array.at(i), [*chain, (array, i, path)], path, places),
     )
 
 

@@ -211,7 +211,7 @@ class Valued:
         """Code, and the value that is assigned, wherever there is work."""
         expr = without(stmt.rhs, ())
         self.states = states(expr, self.given)
-        code, left = self._left(expr)
+        code, left = self._left(expr, sure=True)
         right = self.states[id(expr)]
         test = condition(right.present)
         if right.absent is None or test is None or _is_idle(stmt, right):
@@ -233,47 +233,55 @@ class Valued:
     def _loose(self, expr: index.Expr) -> bool:
         return self.states[id(expr)].absent is not None
 
-    def _left(self, expr: index.Expr) -> tuple[list[p.Stmt], index.Expr]:
-        """Code that is safe whatever is present, and what gives the value where `expr` is."""
+    def _left(self, expr: index.Expr, sure: bool) -> tuple[list[p.Stmt], index.Expr]:
+        """Code, and what gives the value where `expr` is present.
+
+        `sure`: the code runs only where it is; else the code is safe whatever is present.
+        """
         match expr:
             case index.Cast(to=to, expr=inner):
-                code, left = self._left(inner)
+                code, left = self._left(inner, sure)
                 return code, index.Cast(to, left)
             case index.Apply():
                 spine = self._spine(expr)
-                return self._sum(spine) if spine else self._cases(expr)
+                sure = sure or not self._loose(expr)
+                return self._sum(spine) if spine else self._cases(expr, sure)
         return [], expr
 
     def _outcomes(self, node: index.Apply) -> list[tuple[tuple[int, ...], index.Expr]]:
         return _outcomes(node, [self.states[id(arg)] for arg in node.args])
 
-    def _cases(self, node: index.Apply) -> tuple[list[p.Stmt], index.Expr]:
+    def _cases(self, node: index.Apply, sure: bool) -> tuple[list[p.Stmt], index.Expr]:
         """An application, by which of its arguments are present."""
+        outcomes = [(n, left) for n, left in self._outcomes(node) if not isinstance(left, Absent)]
         code: list[p.Stmt] = []
         table: dict[Node, Node] = {}
         for n, arg in enumerate(node.args):
-            more, left = self._left(arg)
+            more, left = self._left(arg, sure and all(n in some for some, _ in outcomes))
             code += more
             table[index.Parameter(n, arg.dtype)] = left
-        left_over = [
-            (some, substitute(left, table))
-            for some, left in self._outcomes(node)
-            if not isinstance(left, Absent)
-        ]
-        (_, value), *larger = left_over
+        left_over = [(some, substitute(left, table)) for some, left in outcomes]
+        (least, value), *larger = left_over
         if not larger:
             return code, value
         name = self._named(self.base, node.dtype.name)
-        chain: p.Stmt = self._set(name, value)
+        chain: p.Block | p.If = self._set(name, value)
+        test = None if sure else condition(self._all(node, least))
+        if test is not None:
+            chain = If(test, chain)
         for some, value in larger:
-            when: When = True
-            for n in some:
-                when = both(when, self.states[id(node.args[n])].present)
-            test = condition(when)
+            test = condition(self._all(node, some))
             chain = (
                 self._set(name, value) if test is None else If(test, self._set(name, value), chain)
             )
         return [*code, Declare(name, _zero(name.type)), chain], self._parameter(name)
+
+    def _all(self, node: index.Apply, some: tuple[int, ...]) -> When:
+        """When these arguments are all present."""
+        when: When = True
+        for n in some:
+            when = both(when, self.states[id(node.args[n])].present)
+        return when
 
     def _set(self, name: Name, value: index.Expr) -> p.Block:
         return block(Set(name, converted(self.lower(value, self.values), name.type)))
@@ -301,7 +309,7 @@ class Valued:
         """sum = 0; if (A is present) sum = A; if (B is present) sum = any ? sum + B : B; ..."""
         first, dtype = spine[0].args[0], spine[0].dtype
         name = self._named(self.base, dtype.name)
-        code, left = self._left(first)
+        code, left = self._left(first, sure=True)
         begun: Name | None = None
         if not self._loose(first):
             value = converted(self.lower(left, self.values), dtype.name)
@@ -317,7 +325,7 @@ class Valued:
         so_far = self._parameter(name)
         for node in spine:
             second = node.args[1]
-            inside, left = self._left(second)
+            inside, left = self._left(second, sure=True)
             step: p.Stmt = self._set(name, index.Apply(node.op, (so_far, left)))
             if node.op.definition is None and left.dtype == dtype:
                 step = Set(name, self.lower(left, self.values), node.op)
