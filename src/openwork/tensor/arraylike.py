@@ -531,9 +531,8 @@ class Arraylike(Closed, Operand):
         3.5
         """
         if self.size != 1:
-            raise ShapeError(
-                f"{self.name} has {self.size} elements and is not one number", code="E204"
-            )
+            told = f"{self.name} has {self.size} elements and is not one number"
+            raise ShapeError(told, code="E204")
         if self.order:
             return self.reshape(()).item()
         value: Number | tuple[float, ...] = self.storage.elements.item()
@@ -544,11 +543,8 @@ class Arraylike(Closed, Operand):
     def _number(self) -> Any:
         """The number that a tensor without modes stands for."""
         if self.order:
-            raise ShapeError(
-                f"{self.name} has {self.order} modes and is not one number",
-                code="E204",
-                hint="of one element: A.item()",
-            )
+            told = f"{self.name} has {self.order} modes and is not one number"
+            raise ShapeError(told, code="E204", hint="of one element: A.item()")
         return self.item()
 
     def __float__(self) -> float:
