@@ -354,7 +354,8 @@ class Draw:
             fill = self.rng.choice((0, self.semiring.zero))
         shape = tuple(self.extents[v] for v in variables)
         data = self.data(shape, self.format(len(variables)), dtype, number(fill, dtype))
-        data = sometimes_ternary(data, self.other)
+        if self.semiring is None:  # the zeros of others may become infinities that are stored
+            data = sometimes_ternary(data, self.other)
         self.tensors[name] = data
         return Access(TensorVar(name, data.format, dtype, data.fill, shape), variables)
 
