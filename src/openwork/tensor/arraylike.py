@@ -6,18 +6,18 @@ that get a tensor call it, or what `implements` has registered for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from math import prod
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
 
 from openwork.algebra import operators as ops
 from openwork.algebra.entries import Complex, Entry
-from openwork.algebra.operators import BUILTIN, Op
+from openwork.algebra.operators import Op
 from openwork.algebra.overloads import Closed
 from openwork.algebra.types import Number, as_dtype
 from openwork.errors import FormatError, ParseError, ShapeError
@@ -29,46 +29,19 @@ from openwork.tensor.exchange.elsewhere import ELSEWHERE
 from openwork.tensor.exchange.facts import facts_of
 from openwork.tensor.exchange.interop import Wish, storage_from
 from openwork.tensor.exchange.libraries import library_of
+from openwork.tensor.exchange.numpy_functions import FUNCTIONS, UFUNCS, IsSparse
 from openwork.tensor.operand import Operand, auto_name
 from openwork.tensor.rearrange.broadcast import check_axes, permute, squeeze as without_modes
 from openwork.tensor.rearrange.index import assign, select
 from openwork.tensor.rearrange.shape import diagonal, reshaped, without_fill
 from openwork.tensor.reductions import REDUCTIONS, Axis, arg_extreme, mean, reduction, variance
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-# NumPy's universal functions that are operators of ours.
-UFUNCS: dict[np.ufunc, Op] = {
-    op.typing: op
-    for op in BUILTIN.values()
-    if op.typing is not None and op not in (ops.REAL, ops.IMAG)
-}
 # What reduces by an operator, as in `np.add.reduce`.
 _REDUCING = {
-    UFUNC: name
-    for UFUNC, op in UFUNCS.items()
-    for name, each in REDUCTIONS.items()
-    if each is op
-}  # fmt: skip
-
+    ufunc: name for ufunc, op in UFUNCS.items() for name, each in REDUCTIONS.items() if each is op
+}
 # What accumulates by an operator, as in `np.add.accumulate`.
 _RUNNING: dict[np.ufunc, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
-
-FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # of NumPy, and what computes them on tensors
-
-
-def implements(*functions: Any) -> Callable[[Function], Function]:
-    """Registers what NumPy's functions do with tensors."""
-
-    def register(function: Function) -> Function:
-        FUNCTIONS.update(dict.fromkeys(functions, function))
-        return function
-
-    return register
-
-
-class IsSparse(TypeError):
-    """NumPy asked for the array of a sparse tensor, which is not made implicitly."""
 
 
 class Arraylike(Closed, Operand):
@@ -531,9 +504,8 @@ class Arraylike(Closed, Operand):
         3.5
         """
         if self.size != 1:
-            raise ShapeError(
-                f"{self.name} has {self.size} elements and is not one number", code="E204"
-            )
+            told = f"{self.name} has {self.size} elements and is not one number"
+            raise ShapeError(told, code="E204")
         if self.order:
             return self.reshape(()).item()
         value: Number | tuple[float, ...] = self.storage.elements.item()
@@ -544,11 +516,8 @@ class Arraylike(Closed, Operand):
     def _number(self) -> Any:
         """The number that a tensor without modes stands for."""
         if self.order:
-            raise ShapeError(
-                f"{self.name} has {self.order} modes and is not one number",
-                code="E204",
-                hint="of one element: A.item()",
-            )
+            told = f"{self.name} has {self.order} modes and is not one number"
+            raise ShapeError(told, code="E204", hint="of one element: A.item()")
         return self.item()
 
     def __float__(self) -> float:

@@ -15,7 +15,7 @@ from openwork.algebra.operators import Op
 from openwork.errors import ParseError
 from openwork.index import functions as of
 from openwork.index.define import operator
-from openwork.tensor.arraylike import implements
+from openwork.tensor.exchange.numpy_functions import implements
 from openwork.tensor.functions.join import as_tensor
 from openwork.tensor.tensor import Tensor
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from openwork.algebra import operators as ops
 from openwork.errors import ParseError, ShapeError
-from openwork.tensor.arraylike import implements
+from openwork.tensor.exchange.numpy_functions import implements
 from openwork.tensor.functions.einsum import einsum
 from openwork.tensor.rearrange.broadcast import check_axes
 from openwork.tensor.rearrange.shape import flipped, joined, rolled, tiled, triangle

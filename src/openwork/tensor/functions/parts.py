@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from openwork.errors import ParseError, ShapeError
-from openwork.tensor.arraylike import implements
+from openwork.tensor.exchange.numpy_functions import implements
 from openwork.tensor.functions.join import as_tensor, concatenate, expand_dims, flip
 from openwork.tensor.functions.special import full
 from openwork.tensor.rearrange.broadcast import check_axes

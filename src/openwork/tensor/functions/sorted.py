@@ -14,8 +14,8 @@ from openwork.algebra.operators import SELECT as _SELECT
 from openwork.algebra.types import as_dtype
 from openwork.errors import ShapeError
 from openwork.runtime.storage import Array
-from openwork.tensor.arraylike import implements
 from openwork.tensor.convert.pack import to_dense
+from openwork.tensor.exchange.numpy_functions import implements
 from openwork.tensor.functions.join import as_tensor
 from openwork.tensor.rearrange.broadcast import check_axes
 from openwork.tensor.rearrange.shape import of_array, on_device_of, raveled, rearranged

@@ -10,9 +10,9 @@ import numpy as np
 from openwork.algebra.types import Number
 from openwork.errors import ShapeError
 from openwork.format.formats import Format, as_format
-from openwork.tensor.arraylike import implements
 from openwork.tensor.create import empty, tensor
 from openwork.tensor.exchange.interop import usual
+from openwork.tensor.exchange.numpy_functions import implements
 from openwork.tensor.exchange.validate import check_shape
 from openwork.tensor.rearrange.shape import unraveled
 from openwork.tensor.tensor import Tensor

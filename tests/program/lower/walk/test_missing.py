@@ -15,6 +15,7 @@ pytestmark = pytest.mark.needs_cc
 FORMATS = {
     "CSR": ow.CSR, "CSC": ow.CSC, "DCSR": ow.DCSR, "COO": ow.COO(2), "LIL": ow.LIL, "ELL": ow.ELL,
     "SELL": ow.SELL(2), "DIA": ow.DIA, "BSR": ow.BSR(2, 2),
+    "uneven blocks": ow.BSR(3, 4), "listed blocks": ow.CSB(3, 4),
     "bitmap": ow.Format([ow.Dense, ow.Bitmap]),
     "columns of columns": ow.Format([ow.Compressed, ow.Compressed], order=(1, 0)),
 }  # fmt: skip
@@ -157,6 +158,14 @@ def test_on_an_emulated_gpu(text: str) -> None:
     stmt = ow.parse(text, **operands(data, text, ow.CSR))
     made = stmt.compile("cuda-emulated")().to_numpy()
     assert np.array_equal(made, STATEMENTS[text](data)), stmt.loops
+
+
+def test_blocks_of_a_vector() -> None:
+    """The last block is shorter than the others."""
+    for values in ([4.0], [4.0, 0, 0, 0, 2], [0.0] * 5, [-1.0] * 6, [-1.0, 0, 0, 0, 0, 0, -3]):
+        x = ow.tensor(np.array(values), format="Compressed(0/3), Dense(0%3)", name="x")
+        assert float(ow.compute("y = max(j, x(j))", x=x)) == max(values)
+        assert float(ow.compute("y = sum(j, x(j) + 1)", x=x)) == sum(values) + len(values)
 
 
 def test_huge_extents() -> None:

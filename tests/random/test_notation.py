@@ -1,0 +1,90 @@
+"""Random accesses with constants, offsets, windows, strides, gathers and borders, against NumPy.
+
+`OPENWORK_FUZZ_CASES` says how many statements, `OPENWORK_FUZZ_SEED` which; each runs on four sets
+of data. Half of the sums of products are cut into steps wherever there are some.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.random.notation import Drawn, drawn
+from tests.random.test_property import Batch
+
+import openwork as ow
+from openwork.tensor.contraction import steps
+
+CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "120"))
+SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
+CHUNKS, SETS = 10, 4
+
+
+def kernel_of(case: Drawn, arrays: dict[str, Any], batch: Batch) -> Any:
+    """The kernel of a statement over tensors with these elements."""
+    names = {name: case.operands[name].tensor(array, name) for name, array in arrays.items()}
+    if case.declared:
+        shape = tuple(case.extents[var] for var in case.free)
+        names["Y"] = ow.empty(shape, dtype=case.dtype, name="Y")
+    stmt = ow.parse(case.text, **names)
+    if case.only_products and case.rng.random() < 0.5:
+        return stmt.compile()
+    return stmt.compile(loader=batch)
+
+
+def wrong(case: Drawn, kernel: Any, arrays: dict[str, Any]) -> str:
+    """How the result differs from NumPy's; nothing if it does not."""
+    expected = case.expected(arrays)
+    try:
+        given = {name: case.operands[name].tensor(array, name) for name, array in arrays.items()}
+        made = kernel(**given).to_numpy()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    if made.shape == expected.shape and np.array_equal(made, expected):
+        return ""
+    return f"{made.tolist()} instead of {expected.tolist()}"
+
+
+def shown(case: Drawn, arrays: dict[str, Any]) -> str:
+    """A program that repeats a case."""
+    lines = ["import numpy as np, openwork as ow"]
+    for name, array in arrays.items():
+        made = case.operands[name]
+        lines.append(
+            f'{name} = ow.tensor(np.array({array.tolist()}, "{array.dtype}").reshape({made.shape}),'
+            f' format={str(made.format)!r}, fill={made.fill}, name="{name}")'
+        )
+    names = ", ".join(f"{name}={name}" for name in arrays)
+    if case.declared:
+        shape = tuple(case.extents[var] for var in case.free)
+        names += f', Y=ow.empty({shape}, dtype="{case.dtype}", name="Y")'
+    return "\n".join([*lines, f"print(ow.parse({case.text!r}, {names}).compile()().to_numpy())"])
+
+
+@pytest.mark.fuzz
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_agrees_with_numpy(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "_WORTH", float("inf"))
+    batch, waiting, failures = Batch(), [], []
+    for seed in range(SEED + chunk, SEED + CASES, CHUNKS):
+        case, rng = drawn(seed), np.random.default_rng(seed)
+        sets = [
+            {name: made.array(rng) for name, made in case.operands.items()} for _ in range(SETS)
+        ]
+        try:
+            waiting.append((seed, case, kernel_of(case, sets[0], batch), sets))
+        except Exception as error:
+            failures.append(
+                f"seed {seed}: {case.text}\n{type(error).__name__}: {error}\n{shown(case, sets[0])}"
+            )
+    for seed, case, kernel, sets in waiting:
+        for arrays in sets:
+            fault = wrong(case, kernel, arrays)
+            if fault:
+                failures.append(f"seed {seed}: {case.text}\n{fault}\n{shown(case, arrays)}")
+                break
+    if failures:
+        pytest.fail("\n\n".join([f"{len(failures)} statements", *failures[:3]]), pytrace=False)
