@@ -27,9 +27,6 @@ def each(
         return _each_of_joined(low, view.outer, body, reductions, indexed)
     if view.step != nat(1) and (indexed or not low.gpu):  # C counts in steps of one
         view = view.from_zero()
-    if view.how == "Global":
-        return _each_of_grid(low, view, body)
-    var = p.Name(low.fresh("i"))
     how = view.how
     in_order = reductions == ()
     if in_order and how not in ("", "Seq"):
@@ -37,6 +34,9 @@ def each(
             f"map{how} computes elements in parallel, and the reduction takes them in order",
             code="E708", hint="reduce with an operator that has an identity, or mapSeq",
         )  # fmt: skip
+    if how == "Global":
+        return _each_of_grid(low, view, body, reductions or ())
+    var = p.Name(low.fresh("i"))
     if low.free and not (how or low.gpu or low.inside or in_order):
         how = "Threads"
     by = unit_of(how, view.length, low.inside, low.gpu, bool(reductions))
@@ -93,8 +93,11 @@ def _each_of_joined(
     each(low, outer, rows, reductions, indexed)
 
 
-def _each_of_grid(low: Context, view: View, body: Callable[[Nat, Value], None]) -> None:
-    """A thread of the whole grid for each element."""
+def _each_of_grid(
+    low: Context, view: View, body: Callable[[Nat, Value], None],
+    reductions: tuple[p.Reduction, ...],
+) -> None:  # fmt: skip
+    """A thread of the whole grid for each element; the threads of a block combine their sums."""
     per = nat(BY_THREADS)
     view = view.from_zero()
     block, thread = p.Name(low.fresh("b")), p.Name(low.fresh("t"))
@@ -109,7 +112,7 @@ def _each_of_grid(low: Context, view: View, body: Callable[[Nat, Value], None]) 
     unit_of("Workgroup", view.length, inside, low.gpu, False)
     threads = p.For(
         thread, p.Value(0), p.Value(BY_THREADS), p.block(*inner),
-        by=p.Unit("thread", most=BY_THREADS),
+        by=p.Unit("thread", most=BY_THREADS), reductions=reductions,
     )  # fmt: skip
     count = code(low, n.divided(view.length + per - 1, per))
     low.out.append(p.For(block, p.Value(0), count, p.block(threads), by=p.Unit("block")))
