@@ -1,6 +1,6 @@
 """Programs of patterns: the figures 5 to 8 of their paper, on a GPU or on a CPU.
 
-    python bench/skeletons.py DATA --out FOLDER [--cpu] [--matrices NAME ...] [--limit SECONDS]
+    python bench/skeletons.py DATA --out FOLDER [--cpu [--one]] [--matrices NAME ...]
 
 About 60 s on an H200 and 30 s on its CPU; writes skeletons-gpu.json or skeletons-cpu.json, of which
 `skeletons_page.py` makes a page and pictures. float32, medians of 100. Figure 5: sums of lengths by
@@ -28,6 +28,7 @@ import numpy as np
 
 import openwork as ow
 from openwork import skeletons as sk
+from openwork.runtime.host.threads import thread_count
 
 MATRICES = (
     "bayer10", "bcsstk16", "ca-CondMat", "cage10", "copter2", "email-Enron", "ex15",
@@ -56,16 +57,20 @@ def cpu_seconds(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
     """The median time of each call; fast ones are made in turns, so that all see the same."""
     times: dict[str, list[float]] = {name: [] for name in calls}
 
+    now = time.thread_time if thread_count() == 1 else time.perf_counter
+
     def timed(name: str) -> float:
-        begin = time.perf_counter()
+        begin = now()
         calls[name]()
-        return time.perf_counter() - begin
+        return now() - begin
 
     slow = {name for name in calls if timed(name) > SLOW}
     for name in slow:
         times[name] = [timed(name) for _ in range(FEW)]
+    order, rng = sorted(calls.keys() - slow), np.random.default_rng(1)
     for _ in range(REPS):
-        for name in calls.keys() - slow:
+        rng.shuffle(order)  # what runs before leaves its data in the caches
+        for name in order:
             times[name].append(timed(name))
     return {name: float(np.median(found)) for name, found in times.items()}
 
@@ -166,6 +171,7 @@ def compile_seconds(target: str) -> dict[str, float]:
 _COLD = """
 import sys, time
 from openwork import skeletons as sk
+from openwork.runtime.host.threads import thread_count
 text, target = sys.argv[1:]
 for each in ("nFun n. fun x: [float]_n. x :>> map(fun(e => e + 1))", text):
     begin = time.perf_counter()
@@ -182,11 +188,18 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--cpu", action="store_true")
+    parser.add_argument(
+        "--one",
+        action="store_true",
+        help="one thread, by its own time: other processes matter less",
+    )
     parser.add_argument("--matrices", nargs="*", default=MATRICES)
     parser.add_argument("--cold", type=Path, help="an earlier result, for times of compiling")
     parser.add_argument("--limit", type=float, default=100.0, help="seconds to begin matrices in")
     given = parser.parse_args()
     rows, begin = {}, time.time()
+    if given.one:
+        ow.set_num_threads(1)
     cold = (
         json.loads(given.cold.read_text())["compile"]
         if given.cold

@@ -17,7 +17,7 @@ from tests.random.test_property import Batch
 import openwork as ow
 from openwork.tensor.contraction import steps
 
-CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "120"))
+CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "40"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
 CHUNKS, SETS = 10, 4
 
