@@ -123,11 +123,12 @@ class Study:
     def others(self, matrix: Any, x: Any) -> dict[str, Callable[[], Any]]:
         """Index notation, and cuSPARSE or SciPy."""
         theirs: Callable[[], Any] = lambda: matrix @ x  # noqa: E731
+        tensors = {"A": ow.tensor(matrix, name="A"), "x": ow.tensor(x, name="x")}
         if self.gpu:
+            tensors = {name: tensor.to("cuda") for name, tensor in tensors.items()}
             cp, sparse = map(importlib.import_module, ("cupy", "cupyx.scipy.sparse"))
             there, vector = sparse.csr_matrix(matrix), cp.asarray(x)
             theirs = lambda: there @ vector  # noqa: E731
-        tensors = {"A": ow.tensor(matrix, name="A"), "x": ow.tensor(x, name="x")}
         y = ow.empty((matrix.shape[0],), dtype="float32", name="y")
         statement = ow.parse("y(i) = A(i,j) * x(j)", **tensors, y=y)
         kernel = statement.compile(target="cuda" if self.gpu else "cpu")

@@ -118,6 +118,14 @@ def pictures(rows: Rows, file: str, gpu: bool) -> None:
     figure.savefig(file, dpi=plot.DPI)
 
 
+def _compiled(seconds: dict[str, float], kind: str) -> str:
+    texts = ", ".join(f"{k} {v:.2f} s" for k, v in seconds.items() if k != "first")
+    return (
+        f"From text to a loaded {kind} kernel, in a new process with an empty cache, after a "
+        f"first kernel for which the compiler is looked for ({seconds['first']:.2f} s): {texts}."
+    )
+
+
 def main() -> None:
     """Write the page of what was measured, and the pictures if they can be drawn."""
     folder, stem = Path(sys.argv[1]), Path(sys.argv[2])
@@ -136,13 +144,8 @@ def main() -> None:
         if plot.available() is None:
             pictures(rows, f"{stem}-{target}.png", gpu)
             lines += [f"![figures 5 to 8]({stem.name}-{target}.png)", ""]
-        texts = ", ".join(f"{k} {v:.2f} s" for k, v in found["compile"].items() if k != "first")
-        kind = "CUDA" if gpu else "C"
-        lines += [
-            f"From text to a loaded {kind} kernel, in a new process with an empty cache, after a "
-            f"first kernel for which the compiler is looked for ({found['compile']['first']:.2f} "
-            f"s): {texts}.", "",
-        ]  # fmt: skip
+        if found["compile"]:
+            lines += [_compiled(found["compile"], "CUDA" if gpu else "C"), ""]
     Path(f"{stem}.md").write_text("\n".join(lines))
 
 

@@ -57,6 +57,8 @@ class ByData(Kernel):
         for name, type in types.items():
             if name not in tensors and name not in inside:
                 tensors[name] = _dense(name, type, data[name, ()], bound)
+        if self._target == "cuda":  # here, so that calls need not
+            tensors = {name: tensor.to("cuda") for name, tensor in tensors.items()}
         (shape,) = bound.shapes
         return formula.statement(tensors, shape).compile(self._target)
 

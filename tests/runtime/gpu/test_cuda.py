@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 from tests.choices import in_turns
 from tests.runtime.gpu.stand_in import Emulated, module, modules
+from tests.skeletons import listings
 
 import openwork as ow
 from openwork.runtime.gpu.cuda import Cuda, DeviceStorage
@@ -304,6 +305,20 @@ def test_einsum_gets_the_recipe_that_the_operator_gets(gpu: Any) -> None:
         decisions.append([line for line in said.splitlines() if "schedule:" in line])
         assert all(template._storage is None for template in kernel._templates.values())
     assert decisions[0] == decisions[1] != []
+
+
+def test_a_bound_program_of_patterns_leaves_its_data_on_the_gpu(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call of one that is a statement took its data there again."""
+    made = ow.skeletons.parse(listings.CSR).compile("cuda")
+    matrix, x = MATRIX.astype("float32"), VECTOR.astype("float32")
+    parts = {"offset": matrix.indptr, "col_indices": matrix.indices, "values": matrix.data}
+    bound = made.bind(**parts, xs=x)
+    np.testing.assert_allclose(bound(), matrix @ x, rtol=1e-5)
+    monkeypatch.delattr(Cuda, "upload")
+    np.testing.assert_allclose(bound(), matrix @ x, rtol=1e-5)
+    assert "schedule" in bound.explain()
 
 
 def test_operators_on_tensors_of_the_gpu(gpu: Any) -> None:
