@@ -29,8 +29,28 @@ _BEYOND = re.compile(
     r"_Complex|__int128|_Float16|vector_size|__builtin_(?:ia32|shuffle|convert|complex)|__VA_OPT__"
 )
 
+_OF_C = ("memcpy", "memset", "malloc", "calloc", "realloc", "free", "madvise")
+_OF_ONE = (
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "exp"),
+    *("exp2", "expm1", "fabs", "floor", "log", "log10", "log1p", "log2", "rint", "round", "sin"),
+    *("sinh", "sqrt", "tan", "tanh", "trunc"),
+)
+_OF_TWO = ("atan2", "copysign", "fmax", "fmin", "fmod", "hypot", "pow")
+_NUMBERS = "".join(
+    f"{t} {name}{f}({', '.join([t] * count)});\n#define __builtin_{name}{f} {name}{f}\n"
+    for count, names in ((1, _OF_ONE), (2, _OF_TWO))
+    for name in names
+    for t, f in (("double", ""), ("float", "f"))
+)
+
 # What gcc has built in. One thread: atomics are plain.
 _BUILT_IN = r"""
+#define __INT8_TYPE__ signed char
+#define __UINT8_TYPE__ unsigned char
+#define __INT16_TYPE__ short
+#define __UINT16_TYPE__ unsigned short
+#define __UINT32_TYPE__ unsigned int
+#define __UINT64_TYPE__ unsigned long
 #define _Pragma(text)
 #define __builtin_expect(condition, likely) (condition)
 #define __builtin_prefetch(...) ((void)0)
@@ -73,6 +93,15 @@ void free(void *);
     *tinycc_p = (value);                                                                           \
     tinycc_old;                                                                                    \
   })
+#define __atomic_compare_exchange_n(p, expected, value, weak, success, failure)                    \
+  ({                                                                                               \
+    __typeof__(p) tinycc_p = (p);                                                                  \
+    __typeof__(p) tinycc_e = (expected);                                                           \
+    const _Bool tinycc_same = *tinycc_p == *tinycc_e;                                              \
+    if (tinycc_same) *tinycc_p = (value);                                                          \
+    else *tinycc_e = *tinycc_p;                                                                    \
+    tinycc_same;                                                                                   \
+  })
 static const unsigned long long tinycc_nan = 0x7ff8000000000000, tinycc_inf = 0x7ff0000000000000;
 static const unsigned tinycc_nanf = 0x7fc00000, tinycc_inff = 0x7f800000;
 #define __builtin_nan(text) (*(const double *)&tinycc_nan)
@@ -104,6 +133,7 @@ class _Compiler:
         self._home = bytes(folder / "lib" / "tcc")
         self._own = bytes(folder / "lib" / "tcc" / "libtcc1.a")
         self._lock = threading.Lock()
+        self._called = _addresses()
         self._library.tcc_new.restype = ctypes.c_void_p
         self._library.tcc_get_symbol.restype = ctypes.c_void_p
         self._on_error = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)(
@@ -117,15 +147,27 @@ class _Compiler:
             state = ctypes.c_void_p(tcc.tcc_new())
             tcc.tcc_set_error_func(state, None, self._on_error)
             tcc.tcc_set_lib_path(state, self._home)
-            # What is called lies in this process already; its own functions are for integers.
             tcc.tcc_set_options(state, b"-nostdlib -Werror=implicit-function-declaration")
             tcc.tcc_set_output_type(state, _MEMORY)
-            text = f"{_BUILT_IN}{source}".encode()
+            for name, address in self._called.items():
+                tcc.tcc_add_symbol(state, name, address)
+            text = f"{_BUILT_IN}{_NUMBERS}{source}".encode()
             refused = tcc.tcc_compile_string(state, text) or tcc.tcc_add_file(state, self._own)
             if refused or tcc.tcc_relocate(state):
                 tcc.tcc_delete(state)
                 raise _NotInTinyC
         return lambda name: tcc.tcc_get_symbol(state, name.encode())
+
+
+def _addresses() -> dict[bytes, ctypes.c_void_p]:
+    """Where the functions that kernels call lie in this process."""
+    numbers = [name + f for name in (*_OF_ONE, *_OF_TWO) for f in ("", "f")]
+    found = {"libc.so.6": _OF_C, "libm.so.6": numbers}
+    return {
+        name.encode(): ctypes.cast(getattr(ctypes.CDLL(where), name), ctypes.c_void_p)
+        for where, names in found.items()
+        for name in names
+    }
 
 
 class _Kernel:
