@@ -67,9 +67,7 @@ def operator(
     ...
     openwork.errors.ParseError: E111: identity 0 of mean is false: mean(-2.5, 0) is -1.25, not -2.5
     """
-    if not isinstance(name, str) or not name.isidentifier() or name in RESERVED:
-        why = "has another meaning already" if name in RESERVED else "is not a name"
-        raise ParseError(f"{name!r} cannot be an operator: it {why}", code="E111")
+    _check_name(name)
     definition = _definition(name, function)
     op = Op(
         name,
@@ -86,6 +84,13 @@ def operator(
     )
     _check_laws(op, domain)
     return op
+
+
+def _check_name(name: object) -> None:
+    """Reject what texts cannot call an operator."""
+    if not isinstance(name, str) or not name.isidentifier() or name in RESERVED:
+        why = "has another meaning already" if name in RESERVED else "is not a name"
+        raise ParseError(f"{name!r} cannot be an operator: it {why}", code="E111")
 
 
 def semiring(

@@ -86,9 +86,12 @@ def _obstacle(cases: Cases, drivers: Sequence[frozenset[Access]]) -> str:
     lattice, loop = cases.lattice, cases.loop
     if lattice is None:
         return "too many operands may be absent"
-    if lattice.everywhere is None or len(drivers) < 2 or not all(drivers[:-1]):
-        return "not every operand can be iterated over"
-    if drivers[-1] or any(point.body is None for point in lattice.points):
+    walked = len(drivers) > 1 and all(drivers[:-1]) and not drivers[-1]
+    if (
+        lattice.everywhere is None
+        or not walked
+        or any(each.body is None for each in lattice.points)
+    ):
         return "not every operand can be iterated over"
     if loop.tag is not None and loop.tag.unit.on_gpu:
         return "threads of a GPU share it"
