@@ -19,7 +19,7 @@ from openwork.tensor.contraction import steps
 
 CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "40"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
-CHUNKS, SETS = 10, 4
+CHUNKS, SETS = max(10, CASES // 50), 4  # many cases are shared out over many workers
 
 
 def kernel_of(case: Drawn, arrays: dict[str, Any], batch: Batch) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 from itertools import combinations, islice
 from math import prod
 
@@ -184,6 +185,15 @@ def converted(access: Access, order: Sequence[IndexVar]) -> Access:
     return Access(replace(access.tensor, format=storage), access.vars, access.span)
 
 
+def _in_a_circle(before: Mapping[IndexVar, set[IndexVar]]) -> bool:
+    """Whether some variables each have to come before themselves."""
+    try:
+        TopologicalSorter(before).prepare()
+    except CycleError:
+        return True
+    return False
+
+
 class _Orders:
     """The orders of `variables` that respect some edges, the likeliest first.
 
@@ -216,6 +226,8 @@ class _Orders:
         before = defaultdict[IndexVar, set[IndexVar]](set)
         for a, b in edges:
             before[b].add(a)
+        if _in_a_circle(before):
+            return iter(())  # else every beginning of an order would be tried
 
         def extend(order: tuple[IndexVar, ...]) -> Iterator[tuple[IndexVar, ...]]:
             left = [var for var in first if var not in order]
