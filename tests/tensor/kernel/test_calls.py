@@ -110,6 +110,36 @@ def test_out_that_is_also_an_operand() -> None:
     np.testing.assert_array_equal(shared.to_numpy(), A @ x)
 
 
+def test_repeated_calls_with_out_that_is_an_operand() -> None:
+    A, x, w = numbers(5, 5), numbers(5, density=1), numbers(5, density=1, seed=3)
+    given = {"A": ow.tensor(A, format=ow.CSR), "x": ow.tensor(x), "w": ow.tensor(w)}
+    kernel = compiled("y(i) = A(i,j) * x(j) * w(j)", **given, y=ow.empty(5))
+    out, other = ow.empty(5), ow.tensor(x.copy())
+    for _ in range(3):
+        np.testing.assert_array_equal(kernel(out=out).to_numpy(), A @ (x * w))
+        np.testing.assert_array_equal(kernel(w=x, out=out).to_numpy(), A @ (x * x))
+    for _ in range(3):
+        x = A @ (x * w)
+        assert kernel(x=other, out=other) is other
+        np.testing.assert_array_equal(other.to_numpy(), x)
+    expected = kernel().to_numpy()
+    np.testing.assert_array_equal(kernel(out=given["x"]).to_numpy(), expected)
+    with pytest.raises(ow.DataError, match="read-only"):
+        frozen = np.zeros(5)
+        frozen.flags.writeable = False
+        kernel(out=ow.tensor(frozen))
+
+
+def test_out_over_index_arrays() -> None:
+    """A kernel that reads coordinates after it has written over them would leave its arrays."""
+    rows = np.array([0, *[1] * 8, 9], dtype=np.int32)
+    parts = np.arange(1, 10, dtype=np.int32), np.arange(9, dtype=np.int32), rows
+    S, x = sparse.csr_array(parts, shape=(9, 9)), np.arange(10, 19, dtype=np.int32)
+    A, expected = ow.tensor(S, format=ow.CSR), S.toarray() @ x
+    kernel = compiled("y(i) = A(i,j) * x(j)", A=A, x=ow.tensor(x), y=ow.empty(9, dtype="int32"))
+    np.testing.assert_array_equal(kernel(A=S, out=ow.tensor(S.indices)).to_numpy(), expected)
+
+
 def test_out_shares_memory_with_numpy() -> None:
     A, x, y = numbers(5, 5), numbers(5, density=1), np.full(5, np.nan)
     kernel = compiled(

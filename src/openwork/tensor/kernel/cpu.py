@@ -151,11 +151,11 @@ class CpuLauncher(Launcher):
         self, binding: Binding, operands: tuple[Storage, ...], old: Storage | None, out: Any
     ) -> Storage:
         assembly, user, call = self._plan.assembly, self._plan.user_result, binding.ready
-        repeats = out is None and not self._converts_result
+        repeats = not self._converts_result
         mine = self._templates.values()
         if isinstance(assembly, Append):
             storage = self._appended(binding, call)
-            if repeats:
+            if repeats and out is None:
                 suits = WarmAppended.suits(assembly, binding, self.binder)
                 self.warm = WarmAppended(binding, user, mine, self._result) if suits else None
             return storage
@@ -164,7 +164,7 @@ class CpuLauncher(Launcher):
         pointers = (*call.pointers, address(values))
         call.executable.run(pointers, binding.sizes, work, 0, binding.tight, steps)
         storage = self._storage(binding, self.binder.levels(operands), values)
-        if repeats:
+        if repeats and (out is None or out.format.is_dense):
             suits = Warm.suits(binding, self.binder)
             made = (binding, self.binder, user, mine, self._result)
             self.warm = Warm(*made) if suits else None
@@ -179,7 +179,8 @@ class CpuLauncher(Launcher):
         where = placement_of(self._plan.result.format, element)
         if out is not None and out.format.is_dense and not self._converts_result:
             values: Array = out.__openwork_place__().values
-            if not any(np.may_share_memory(values, s.values) for s in operands):
+            # Index arrays, too: a kernel that wrote over those it reads would leave its arrays.
+            if not any(np.may_share_memory(values, a) for s in operands for a in s.addressed):
                 if not values.flags.writeable:
                     raise DataError(f"{out.name} is read-only", code="E505")
                 if initial is not None:

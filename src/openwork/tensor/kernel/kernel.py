@@ -156,9 +156,12 @@ class Kernel:
             raise ShapeError(
                 "operands of a kernel go by name", code="E203", hint=f"write kernel({names})"
             )
-        warm = self._warm if out is None else None
+        warm = self._warm
         if warm is not None:
-            result = warm.with_others(operands) if operands else warm.again()
+            if out is not None:
+                result = warm.into(out, operands)
+            else:
+                result = warm.with_others(operands) if operands else warm.again()
             if result is not None:
                 return result
         given = self._given(operands)

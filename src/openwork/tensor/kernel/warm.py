@@ -20,7 +20,7 @@ from openwork.index.nodes import TensorVar
 from openwork.loops.plan.assembly import Append
 from openwork.runtime.host.launch import BoundBroken, PositionOverflow, threads_for
 from openwork.runtime.memory import address, allocate, zeros
-from openwork.runtime.storage import Storage, room_of
+from openwork.runtime.storage import Array, Storage, room_of
 from openwork.tensor.kernel.binding import Binder, Binding
 
 # Results below this many bytes are not checked against free memory.
@@ -30,6 +30,12 @@ _UNCOUNTED = 1 << 16
 def is_all_zeros(initial: Number, dtype: DType) -> bool:
     """Whether an initial value is zeros in memory, which the system has for nothing."""
     return not as_element(initial, dtype).tobytes().strip(b"\0")
+
+
+def _arrays(reference: Any) -> list[Array]:
+    """The arrays of an operand, which is alive."""
+    storage = reference()
+    return [] if storage is None else storage.addressed
 
 
 class Repeated(ABC):
@@ -48,16 +54,21 @@ class Repeated(ABC):
 
     def again(self) -> Any:
         """The result for the statement's own operands, or None if these have changed."""
-        held: tuple[Any, ...] = ()  # keeps them alive for the call, even if they are replaced
+        held = self._unchanged()
+        shape = self._template._shape
+        if held is None or (shape is not self._shape and shape != self._shape):
+            return None
+        return self._made()
+
+    def _unchanged(self) -> Any:
+        """The statement's own operands, to keep them alive for the call; None if they changed."""
+        held: tuple[Any, ...] = ()
         for reference, template in self._own:
             storage = template._storage  # a property would take longer than the rest
             if storage is None or reference() is not storage:
                 return None
             held = held, storage
-        shape = self._template._shape
-        if shape is not self._shape and shape != self._shape:
-            return None
-        return self._made()
+        return held
 
     def __call__(self, given: tuple[Storage, ...]) -> Any:
         """The result, or None if the operands have changed or the call failed."""
@@ -65,6 +76,10 @@ class Repeated(ABC):
 
     def with_others(self, operands: Mapping[str, Any]) -> Any:
         """The result with other operands for some, by name; None if they are too different."""
+        return None
+
+    def into(self, out: Any, operands: Mapping[str, Any]) -> Any:
+        """`out`, with the result written into it; None if this takes more checks."""
         return None
 
     @abstractmethod
@@ -131,8 +146,51 @@ class Warm(Repeated):
         self._zeroed = binding.compiled.initial is not None
         self._frames: list[Any] = []  # arguments of finished calls, for reuse
         self._places: dict[str, _Place] | None = None
+        self._in_place = result.format.is_dense
+        given = [array for reference in binding.given for array in _arrays(reference)]
+        self._lengths = [array.nbytes for array in (*given, *binding.cuts)]
 
     def with_others(self, operands: Mapping[str, Any]) -> Any:
+        shape = self._template._shape
+        if shape is not self._shape and shape != self._shape:
+            return None
+        found = self._replaced(operands)
+        return None if found is None else self._made(found[0])
+
+    def into(self, out: Any, operands: Mapping[str, Any]) -> Any:
+        place = getattr(out, "_storage", None)
+        if type(out) is not type(self._template) or type(place) is not Storage:
+            return None
+        values, facts = place.values, self._template._facts
+        if out._facts is not facts and out._facts != facts:
+            return None
+        if place.shape != self._binding.shape or not self._in_place or not values.flags.carray:
+            return None
+        found = self._replaced(operands) if operands else ((), self._unchanged())
+        if found is None or found[1] is None or not values.size:
+            return None
+        changed = found[0]
+        first = addressof(c_char.from_buffer(values))  # type: ignore[arg-type]
+        if not self._apart(first, first + values.nbytes, changed):
+            return None  # the kernel would read what it has written
+        if self._zeroed:
+            values.fill(0)
+        self._call(first, changed)
+        out.__openwork_store__(place)
+        return out
+
+    def _apart(self, first: int, last: int, changed: Sequence[tuple[int, int]]) -> bool:
+        """Whether no operand has memory between two addresses."""
+        starts = list(self._pointers)
+        for place, pointer in changed:
+            starts[place - 1] = pointer
+        for start, length in zip(starts, self._lengths, strict=True):
+            if first < start + length and start < last:
+                return False
+        return True
+
+    def _replaced(self, operands: Mapping[str, Any]) -> Any:
+        """The pointers that change with these operands, and what keeps the others alive."""
         places = self._places
         if places is None:
             places = self._places = self._found_places()
@@ -152,10 +210,7 @@ class Warm(Repeated):
                     if storage is None or known.reference() is not storage:
                         return None
                     held = held, storage
-        shape = self._template._shape
-        if shape is not self._shape and shape != self._shape:
-            return None
-        return self._made(changed)
+        return changed, held
 
     def _found_places(self) -> dict[str, _Place]:
         """Where the operands' values stand among the pointers; nothing where data has a say."""
@@ -181,33 +236,37 @@ class Warm(Repeated):
 
     def _made(self, changed: Sequence[tuple[int, int]] = ()) -> Any:
         """The result; `changed`: pointers to use instead of those at these places."""
-        binding, result, work = self._binding, self._result, self._work
-        threads, (known, sizes) = threads_for(work), self._sized
-        executable = self._executable
-        if threads != known:
-            sizes = executable.sizes(threads, 0, binding.sizes)
-            self._sized = (threads, sizes)
+        binding, result = self._binding, self._result
         count, dtype = self._count
         if self._zeroed:
             values = np.zeros(count, dtype) if self._small else zeros(count, dtype)
         else:
             values = np.empty(count, dtype) if self._small else allocate(count, dtype)
+        # The same as the address in `__array_interface__`, in a third of the time.
+        self._call(addressof(c_char.from_buffer(values)) if count else 0, changed)  # type: ignore[arg-type]
+        levels = self._levels(binding)
+        storage = Storage(binding.shape, result.format, result.dtype, levels, values, result.fill)
+        return self._template.__openwork_result__(storage)
+
+    def _call(self, values: int, changed: Sequence[tuple[int, int]]) -> None:
+        """Run the kernel; `values`: the address of those of the result."""
+        executable = self._executable
+        threads, (known, sizes) = threads_for(self._work), self._sized
+        if threads != known:
+            sizes = executable.sizes(threads, 0, self._binding.sizes)
+            self._sized = (threads, sizes)
         # Pop and append are atomic, so threads may call concurrently.
         try:
             frame = self._frames.pop()
         except IndexError:
             frame = executable.frame((*self._pointers, 0))
-        # The same as the address in `__array_interface__`, in a third of the time.
-        frame[-1] = addressof(c_char.from_buffer(values)) if count else 0  # type: ignore[arg-type]
+        frame[-1] = values
         for place, pointer in changed:
             frame[place] = pointer
         executable.call(frame, sizes, self._steps)
         for place, _ in changed:
             frame[place] = self._pointers[place - 1]
         self._frames.append(frame)
-        levels = self._levels(binding)
-        storage = Storage(binding.shape, result.format, result.dtype, levels, values, result.fill)
-        return self._template.__openwork_result__(storage)
 
 
 class WarmAppended(Repeated):
