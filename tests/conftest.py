@@ -30,6 +30,7 @@ SANITIZED_THREADS = 3
 # Most of the time goes into compiling kernels, so that only tests marked `optimized` compile them
 # as users do; TinyCC compiles most of the others. `make test-optimized` leaves all to gcc.
 QUICK, AS_USERS_DO = os.environ.get("OPENWORK_TEST_OPTIMIZE", "-O0"), "-O3"
+WITH_THREADS = "-O1"  # by gcc, as quickly as that goes
 
 # Compiling makes trees, which are no cycles: looking for some as often as Python does by default
 # takes a twelfth of its time.
@@ -66,7 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
     machine.gathers_are_fast = lambda: fast
     machine.selects_stay = lambda: False
     emulator.OPTIMIZE = os.environ.get("OPENWORK_EMULATED_OPTIMIZE", "-O0")
-    tinycc.install()
+    if QUICK == tinycc.LEVEL:
+        tinycc.install()
     if CACHE not in os.environ:
         os.environ[CACHE] = config.stash[_our_cache] = tempfile.mkdtemp(prefix="openwork-tests-")
 
@@ -117,9 +119,11 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """The optimization level of the kernels of a test, and of its fixtures."""
-    as_users_do = item.get_closest_marker("optimized") is not None
+    level = AS_USERS_DO if item.get_closest_marker("optimized") else QUICK
+    if level == tinycc.LEVEL and item.get_closest_marker("threads"):
+        level = WITH_THREADS
     # The default itself, so that it reaches whoever has imported the function by its name.
-    load.__kwdefaults__["optimize"] = AS_USERS_DO if as_users_do else QUICK
+    load.__kwdefaults__["optimize"] = level
     return (yield)
 
 

