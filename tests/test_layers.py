@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,11 @@ FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "she
 FORBIDDEN_CALLS = {"eval", "exec", "__import__", "builtins.eval", "builtins.exec"}
 FORBIDDEN_CALLS |= {"os.system", "os.popen"}
 FORBIDDEN_KEYWORDS = {"shell", "allow_pickle"}
+
+
+@cache
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 def _is_module(parts: list[str], package: Path) -> bool:
@@ -67,7 +73,7 @@ def _imports(file: Path, package: Path) -> Iterator[tuple[ast.stmt, list[str], b
         for below in ast.iter_child_nodes(node):
             yield from visit(below, inside)
 
-    yield from visit(ast.parse(file.read_text(encoding="utf-8")), False)
+    yield from visit(_parsed(file.read_text(encoding="utf-8")), False)
 
 
 def wrong_imports(package: Path) -> list[str]:
@@ -123,7 +129,7 @@ def circles(package: Path) -> list[str]:
 def unsafe(text: str) -> list[str]:
     """What `text` does that would run foreign code: eval, exec, pickle, a shell."""
     found = []
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(_parsed(text)):
         match node:
             case ast.Import(names=names):
                 modules = [alias.name.split(".")[0] for alias in names]
