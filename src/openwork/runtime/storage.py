@@ -43,7 +43,8 @@ class Storage:
     arrays; `values` is one-dimensional and contiguous, in the order of the last level's positions.
     Where elements are records, `values` has their numbers, as kernels address them: `placement`
     says where. Packed coordinates are a view of the same memory; ternary ones are a copy of their
-    bits, which kernels do not read.
+    bits, which kernels do not read. `values` with coordinates among them are read-only: one that
+    was overwritten would lead a kernel out of bounds.
     The arrays are trusted here: arrays from outside are validated first. `borrowed`: the index
     arrays belong to a caller, who may change them after the call; results copy them.
     """
@@ -55,6 +56,10 @@ class Storage:
     values: Array
     fill: Number = 0
     borrowed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.format.layout in WITH_COORDINATES:
+            self.values = _read_only(self.values.view())
 
     @classmethod
     def of_values(
@@ -145,7 +150,7 @@ class Storage:
             levels = (*levels[:-1], {**levels[-1], name: crd})
         laid = replace(self, format=format, levels=levels)
         where = laid._bits
-        laid.values = (values.astype(where.words) << where.shift) | (crd & where.mask)
+        laid.values = _read_only((values.astype(where.words) << where.shift) | (crd & where.mask))
         return laid
 
     def _without_bits(self) -> Self:
@@ -174,6 +179,15 @@ class Storage:
     @staticmethod
     def _zeros(count: int, dtype: np.dtype[Any]) -> Array:
         return zeros(count, dtype)
+
+    def put(self, places: Array, elements: Array) -> None:
+        """Write elements, which may be records, where the layout has them."""
+        if isinstance(self.dtype, Entry):
+            where, parts = self.placement, self.dtype.split(elements)
+            for n, numbers in enumerate(parts):
+                self.values[where.at(places, n, self.stride)] = numbers
+        else:
+            self.values[places] = elements
 
     @property
     def addressed(self) -> list[Array]:

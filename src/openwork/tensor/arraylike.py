@@ -124,7 +124,11 @@ class Arraylike(Closed, Operand):
         """Write elements in place; only stored ones have a place."""
         values = self.storage.values
         if not getattr(values, "flags", None) or not values.flags.writeable:
-            raise FormatError(f"{self.name} is read-only or on a GPU", code="E406")
+            raise FormatError(
+                f"{self.name} is read-only, on a GPU, or has coordinates among its values",
+                code="E406",
+                hint='A.to(A.format.with_layout("AoS")) has them apart',
+            )
         plain = value.to_numpy() if isinstance(value, Arraylike) else value
         if not assign(self.storage, subscript, plain, self.name):
             raise FormatError(

@@ -145,6 +145,33 @@ def test_stored_elements_of_sparse_tensors(format: str) -> None:
     assert A.sum() == expected.sum()
 
 
+@pytest.mark.parametrize("layout", ["AoS", "SoA", "AoSoA(4)"])
+@pytest.mark.parametrize("format", [ow.dense(2), ow.CSR, ow.SELL(4)], ids=str)
+def test_records_are_assigned(format: ow.Format, layout: str) -> None:
+    Q = ow.entry.quaternion("float32")
+    given = np.arange(140.0).reshape(5, 7, 4)
+    A = ow.tensor(given, dtype=Q, format=format.with_layout(layout), name="A")
+    A[1, 2] = np.array([9.0, 8, 7, 6])
+    A[3] = A[3, 0]
+    A[::2, 4], A[0, 0] = 1, 0
+    given[1, 2], given[3], given[::2, 4], given[0, 0] = (9, 8, 7, 6), given[3, 0], (1, 0, 0, 0), 0
+    np.testing.assert_array_equal(A.to_numpy(), given)
+    with pytest.raises(ow.FormatError, match=r"E402.*\n.*component axes come last"):
+        A[1, 2] = np.ones(3)
+
+
+@pytest.mark.parametrize("layout", ["packed", "ternary"])
+def test_values_with_coordinates_among_them_are_read_only(layout: str) -> None:
+    """One that was taken for a value once led kernels out of bounds."""
+    A = ow.tensor(np.eye(4), format=ow.CSR.with_layout(layout), name="A")
+    for made in (A, A.copy(), A.astype("float32"), A.to(ow.ELL.with_layout(layout))):
+        with pytest.raises(ow.FormatError, match="E406"):
+            made[0, 0] = 5
+        with pytest.raises(ValueError, match="read-only"):
+            made.storage.values[0] = 1 << 20
+        np.testing.assert_array_equal(made.to_numpy(), np.eye(4))
+
+
 def test_absent_elements_have_no_place() -> None:
     A = ow.tensor(A0, format=ow.CSR, name="A")
     row, column = np.argwhere(A0 == 0)[0]

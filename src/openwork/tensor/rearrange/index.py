@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from openwork.algebra.entries import Entry
 from openwork.errors import ParseError, ShapeError
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.convert.pack import differs, to_dense
+from openwork.tensor.exchange.records import as_records
 from openwork.tensor.rearrange.shape import of_array, on_device_of, packed, raveled, unraveled
 
 Shape = tuple[int, ...]
@@ -72,21 +74,31 @@ def assign(storage: Storage, subscript: Any, value: Any, name: str) -> bool:
 
     Absent elements may be assigned the fill, which they are already.
     """
-    given = normalized(subscript, storage.shape, name)
+    given, elements = normalized(subscript, storage.shape, name), _elements(value, storage, name)
     if storage.format.plain:
-        to_dense(storage)[given] = value
+        to_dense(storage)[given] = elements
         return True
     selection = parsed(given, storage.shape)
-    wide = np.broadcast_to(np.asarray(value), selection.shape)
-    values = wide.reshape(-1).astype(storage.values.dtype)
+    values = np.broadcast_to(elements, selection.shape).reshape(-1)
+    values = values if values.dtype.names else values.astype(storage.values.dtype)
     coords, places = selected(storage, selection)
     at = raveled(coords, selection.shape)
     absent = np.ones(len(values), dtype=bool)
     absent[at] = False
     if differs(values[absent], storage.fill).any():
         return False
-    storage.values[places] = values[at]
+    storage.put(places, values[at])
     return True
+
+
+def _elements(value: Any, storage: Storage, name: str) -> Array:
+    """What is assigned, as an array of elements: records may have component axes, or be a number."""
+    entry, given = storage.dtype, np.asarray(value)
+    if not isinstance(entry, Entry):
+        return given
+    if given.ndim == 0 and given.dtype.kind in "biuf":
+        return entry.record(complex(given))
+    return as_records(given, entry, name)
 
 
 # What subscripts mean
