@@ -86,6 +86,35 @@ def test_what_goes_in_comes_out(format: str, tmp_path: Path) -> None:
     assert eval(repr(A.format), {"ow": ow}) == A.format  # noqa: S307
 
 
+@pytest.mark.parametrize("kind", ["float64", "int32", "bool", "complex128", "uint8"])
+def test_entry_type(kind: str, tmp_path: Path) -> None:
+    given = np.random.default_rng(2).integers(0 if kind in ("bool", "uint8") else -1, 2, (7, 5))
+    T = ow.entry.ternary("float32")
+    A = ow.tensor(given.astype(kind), "CSC", dtype=T, name="A")
+    assert (A.dtype, A.format) == (np.float32, ow.CSC.with_layout("ternary"))
+    np.testing.assert_array_equal((A @ np.arange(5)).to_numpy(), given @ np.arange(5))
+    B = ow.tensor(sparse.csr_array(given)).astype(ow.entry.ternary("int8"))
+    assert (B.dtype, B.format) == (np.int8, ow.CSR.with_layout("ternary"))
+    ow.write(tmp_path / "a.mtx", A)
+    assert ow.read(tmp_path / "a.mtx", format="CSC", dtype=T).equals(A)
+    for made in (
+        ow.empty((7, 5), T, ow.CSR), ow.placeholder("P", 2, ow.CSR, T), A.to(ow.CSR).astype(T)
+    ):  # fmt: skip
+        assert (made.dtype, made.format) == (np.float32, ow.CSR.with_layout("ternary"))
+
+
+@pytest.mark.parametrize("layout", ["AoS", "packed"])
+def test_entry_type_refuses_other_numbers_before_rounding(layout: str) -> None:
+    A = ow.tensor([[0.5, 1.0]], ow.CSR.with_layout(layout))
+    with pytest.raises(ow.DataError, match="E505"):
+        A.astype(ow.entry.ternary("int8"))
+    with pytest.raises(ow.FormatError, match=r"E401.*no coordinates"):
+        ow.tensor(np.eye(2), dtype=ow.entry.ternary())
+    for scalar in ("uint8", "complex64", ow.entry.dual()):
+        with pytest.raises(ow.FormatError, match="E402"):
+            ow.entry.ternary(scalar)
+
+
 def test_three_modes(tmp_path: Path) -> None:
     given = np.random.default_rng(0).integers(-1, 2, (4, 5, 6)).astype("float64")
     X = ow.tensor(given, format=ow.CSF(3).with_layout("ternary"), name="X")

@@ -11,6 +11,7 @@ import numpy as np
 
 from openwork.algebra.entries import Entry, Numbers, Product, Quaternion
 from openwork.algebra.operators import MAX, SELECT, SQRT
+from openwork.algebra.types import DType, Scalar, as_dtype
 
 # Powers of two, so that nothing is rounded: as small as x, y and z get together, and by what they
 # are multiplied if w is negative. The least product exceeds what they can be otherwise.
@@ -91,3 +92,22 @@ class UnitQuaternion(Entry):
 
     def of_matrices(self, matrices: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return self.cast(self.decoded.of_matrices(matrices))
+
+
+@dataclass(frozen=True)
+class Ternary:
+    """Numbers that are -1, 0 or 1, each in two bits of its coordinate: a type and a layout.
+
+    Where a tensor is made, it stands for both. The tensor's elements are the numbers themselves,
+    so that they have all the operators of their type.
+    """
+
+    scalar: Scalar
+
+    def __str__(self) -> str:
+        return f"ternary<{self.scalar}>"
+
+
+def as_stored(spec: object) -> DType | Ternary:
+    """The element type that `spec` names, or the encoding."""
+    return spec if isinstance(spec, Ternary) else as_dtype(spec)

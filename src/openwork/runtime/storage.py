@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from openwork.algebra.encodings import Ternary
 from openwork.algebra.entries import Complex, Entry
 from openwork.algebra.meaning import is_held
 from openwork.algebra.types import DType, Number, as_dtype, number, numbers_of
@@ -138,12 +139,7 @@ class Storage:
         crd = self.levels[-1][name]
         if len(crd) != len(values):
             raise _unpaired(self.format, len(crd), len(values), TERNARY)
-        if not bool(((values == 0) | (abs(values) == 1)).all()):
-            raise DataError(
-                "the tensor has elements other than -1, 0 and 1",
-                code="E505",
-                hint=f"tensor.to({self.format!r}) has all numbers",
-            )
+        self._check_signs()
         narrow = crd.dtype.itemsize == 4 and max(self.shape, default=0) <= 1 << 30
         if not narrow:
             crd = crd.astype("int64")
@@ -152,6 +148,15 @@ class Storage:
         where = laid._bits
         laid.values = _read_only((values.astype(where.words) << where.shift) | (crd & where.mask))
         return laid
+
+    def _check_signs(self) -> None:
+        values = self.values
+        if not bool(((values == 0) | (values == 1) | (values == -1)).all()):
+            raise DataError(
+                "the tensor has elements other than -1, 0 and 1",
+                code="E505",
+                hint=f"tensor.to({self.format!r}) has all numbers",
+            )
 
     def _without_bits(self) -> Self:
         """The numbers of a ternary layout as an array of their own."""
@@ -230,11 +235,16 @@ class Storage:
         levels = self.with_packed(copied_levels(self.levels), values)
         return replace(self, levels=levels, values=values, borrowed=False)
 
-    def astype(self, dtype: DType) -> Self:
+    def astype(self, dtype: DType | Ternary) -> Self:
         """A storage with values of another element type that shares the index arrays.
 
         Complex values that become real keep their real parts, as in C.
         """
+        if isinstance(dtype, Ternary):
+            plain = self.laid_out(AOS)
+            if not isinstance(self.dtype, Entry):
+                plain._check_signs()  # before anything is rounded
+            return plain.astype(dtype.scalar).laid_out(TERNARY)
         if dtype == self.dtype:
             return self
         if self.format.layout in WITH_COORDINATES:  # which depend on the size of the numbers

@@ -16,10 +16,11 @@ import numpy as np
 from scipy import sparse
 
 from openwork.algebra import operators as ops
+from openwork.algebra.encodings import as_stored
 from openwork.algebra.entries import Complex, Entry
 from openwork.algebra.operators import Op
 from openwork.algebra.overloads import Closed
-from openwork.algebra.types import Number, as_dtype
+from openwork.algebra.types import Number
 from openwork.errors import FormatError, ParseError, ShapeError
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.arithmetic import matmul, matmul_again
@@ -331,7 +332,7 @@ class Arraylike(Closed, Operand):
 
     def astype(self, dtype: object) -> Self:
         """The tensor with elements of another type; the index arrays are shared."""
-        wanted = as_dtype(dtype)
+        wanted = as_stored(dtype)
         if wanted == self.dtype:
             return self
         return self.of(self.storage.astype(wanted), self._name)

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from openwork.algebra.types import Number, as_dtype
+from openwork.algebra.encodings import Ternary, as_stored
+from openwork.algebra.types import DType, Number
 from openwork.errors import FormatError
 from openwork.format.formats import Format, as_format, dense
+from openwork.format.layouts import TERNARY
 from openwork.tensor.convert.pack import check_order, pack
 from openwork.tensor.exchange.facts import facts_for
 from openwork.tensor.exchange.interop import Wish, from_levels, storage_from
@@ -65,7 +67,7 @@ def tensor(
     wish = Wish(
         called,
         None if format is None else as_format(format),
-        None if dtype is None else as_dtype(dtype),
+        None if dtype is None else as_stored(dtype),
         None if fill is None else _check_fill(fill),
         None if shape is None else check_shape(shape),
         share,
@@ -113,11 +115,20 @@ def empty(
     0
     """
     extents = check_shape(shape)
-    wanted = dense(len(extents)) if format is None else as_format(format, len(extents))
-    check_order(wanted, len(extents))
+    kind, wanted = _wanted(dtype, format, len(extents))
     nothing = np.zeros((len(extents), 0), dtype=np.int64)
-    storage = pack(nothing, np.zeros(0, dtype=as_dtype(dtype)), extents, wanted, _check_fill(fill))
+    storage = pack(nothing, np.zeros(0, dtype=kind), extents, wanted, _check_fill(fill))
     return Tensor.of(storage, None if name is None else check_name(name))
+
+
+def _wanted(dtype: object, format: Format | str | None, order: int) -> tuple[DType, Format]:
+    """The element type and the format of a tensor without data."""
+    wanted = dense(order) if format is None else as_format(format, order)
+    check_order(wanted, order)
+    kind = as_stored(dtype)
+    return (
+        (kind.scalar, wanted.with_layout(TERNARY)) if isinstance(kind, Ternary) else (kind, wanted)
+    )
 
 
 def placeholder(
@@ -141,13 +152,12 @@ def placeholder(
     >>> placeholder("P", order=2, format="CSR", dtype="float32")
     <Tensor P: ?x? float32, ow.CSR, no data>
     """
-    wanted = dense(order) if format is None else as_format(format, order)
-    check_order(wanted, order)
+    kind, wanted = _wanted(dtype, format, order)
     extents: tuple[int | None, ...] = (None,) * order
     if shape is not None:
         extents = tuple(None if n is None else check_shape(n)[0] for n in shape)
         check_order(wanted, len(extents))
-    facts = facts_for(wanted, as_dtype(dtype), _check_fill(fill))
+    facts = facts_for(wanted, kind, _check_fill(fill))
     return Tensor(check_name(name), extents, facts)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from openwork.algebra.encodings import UnitQuaternion
+from openwork.algebra.encodings import Ternary, UnitQuaternion
 from openwork.algebra.entries import (
     SCALARS,
     Complex,
@@ -67,6 +67,27 @@ def unit_quaternion(scalar: object = "float64") -> Entry:
             hint="ow.entry.quaternion('float16') is shorter, too",
         )
     return made
+
+
+def ternary(scalar: object = "float64") -> Ternary:
+    """Numbers that are -1, 0 or 1, in the first two bits of their coordinates, without values.
+
+    As a `dtype` it asks for both, elements of this type and the layout "ternary"; a format that
+    stores coordinates has it. What is computed with them are numbers.
+
+    >>> from openwork.tensor.create import tensor
+    >>> A = tensor([[1, 0], [0, -1]], format="CSR", dtype=ternary("float32"))
+    >>> A.dtype, A.format
+    (dtype('float32'), ow.CSR.with_layout('ternary'))
+    """
+    dtype = as_dtype(scalar)
+    if isinstance(dtype, Entry) or dtype.kind not in "if":
+        raise FormatError(
+            f"{dtype} has no encoding as -1, 0 and 1",
+            code="E402",
+            hint="it is for float32, float64, int8 and other numbers with a sign",
+        )
+    return Ternary(dtype)
 
 
 def dual(scalar: object = "float64") -> Entry:

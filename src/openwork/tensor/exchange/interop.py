@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
+from openwork.algebra.encodings import Ternary
 from openwork.algebra.entries import Entry
 from openwork.algebra.meaning import is_held
 from openwork.algebra.types import DType, Number, as_dtype, number
@@ -58,7 +59,7 @@ class Wish:
 
     name: str
     format: Format | None = None
-    dtype: DType | None = None
+    dtype: DType | Ternary | None = None
     fill: Number | None = None
     shape: tuple[int, ...] | None = None
     share: bool = False  # use the caller's index arrays, which must not change

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from openwork.algebra.encodings import Ternary
 from openwork.algebra.entries import Complex, Entry
 from openwork.errors import DataError, FormatError
 from openwork.format.formats import Format
@@ -84,6 +85,8 @@ def read(
             code="E506",
             hint=f"the extensions are {_USUAL}, each also with .gz",
         )
+    if isinstance(dtype, Ternary):
+        return read(path, format, name, None, shape).astype(dtype)
     request = Request.of(format, name, dtype, shape)
     entry = request.dtype
     expanded = isinstance(entry, Entry) and not kind.records

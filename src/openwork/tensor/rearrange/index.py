@@ -92,7 +92,7 @@ def assign(storage: Storage, subscript: Any, value: Any, name: str) -> bool:
 
 
 def _elements(value: Any, storage: Storage, name: str) -> Array:
-    """What is assigned, as an array of elements: records may have component axes, or be a number."""
+    """What is assigned, as elements: records may have component axes, or be a number."""
     entry, given = storage.dtype, np.asarray(value)
     if not isinstance(entry, Entry):
         return given
