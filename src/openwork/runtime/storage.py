@@ -59,7 +59,7 @@ class Storage:
     borrowed: bool = False
 
     def __post_init__(self) -> None:
-        if self.format.layout in WITH_COORDINATES:
+        if self.format.layout in WITH_COORDINATES and isinstance(self.values, np.ndarray):
             self.values = _read_only(self.values.view())
 
     @classmethod
