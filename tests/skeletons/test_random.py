@@ -1,35 +1,36 @@
-"""Random programs: interpreted with every access checked, compiled, and under the emulator."""
+"""Random programs as C, as CUDA under the emulator, and interpreted with every access checked."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
+from tests import tinycc
 from tests.skeletons.generate import Case, Data, data, flattened, parsed, program
 
 from openwork import skeletons as sk
 from openwork.errors import DataError, InternalError, PatternError
 from openwork.program.contract import BROKEN_BOUND
+from openwork.program.gpu_nodes import Kernel as DeviceKernel
 from openwork.program.interpret.interpret import interpret
 from openwork.program.simplify.simplify import simplify
 from openwork.program.verify import verify
+from openwork.runtime.gpu.emulator import Emulator, emulated_source, load_emulated
 from openwork.skeletons.evaluate import evaluate
+from openwork.skeletons.lower.lowered import Lowered
 from openwork.skeletons.program import Rewrite
-from openwork.skeletons.run.kernel import Kernel, out_of_range, shaped
+from openwork.skeletons.run.cpu import CpuKernel
+from openwork.skeletons.run.kernel import Bound, Kernel, out_of_range, shaped
 
 FUZZ = int(os.environ.get("OPENWORK_FUZZ_CASES", "0"))
-INTERPRETED, PER_SEED = 1000, 125  # about 6 ms each; `fuzz` runs many more
-K = TypeVar("K", bound=Kernel)
+PROGRAMS, PER_SEED = 1000, 125  # 12 ms each, 20 more under the emulator; `fuzz` runs many
+ON_GPU, INTERPRETED = 4, 4  # one program in so many
 SUMS = ("closed", "prefix", "loop")
-
-
-def _expected(case: Case, given: Data) -> list[float]:
-    p = case.program
-    return flattened(evaluate(p.signature, p.result, given.nested, given.nats))
 
 
 class Interpreted(Kernel):
@@ -54,7 +55,10 @@ class Interpreted(Kernel):
 
 def interpreted(p: sk.Program, sums: str = "closed", target: str = "cpu") -> Interpreted:
     """A kernel without a compiler: loops for units of a GPU run one iteration after the other."""
-    lowered = p._lowered(sums, target)
+    return _without_compiler(p, p._lowered(sums, target))
+
+
+def _without_compiler(p: sk.Program, lowered: Lowered) -> Interpreted:
     loops = p._program(lowered)
     verify(loops)
     kernel = Interpreted(p.signature, p.result, lowered, "", None)  # type: ignore[arg-type]
@@ -62,53 +66,120 @@ def interpreted(p: sk.Program, sums: str = "closed", target: str = "cpu") -> Int
     return kernel
 
 
-def _of(program: sk.Program, given: Data) -> dict[str, Any]:
+def _arguments(program: sk.Program, given: Data) -> dict[str, Any]:
     """The arguments that a program has."""
     s = program.signature
     return {name: given.call[name] for name in (*s.params, *s.nats)}
 
 
-def _check(case: Case, kernel: Kernel, given: Data) -> None:
-    try:
-        expected = _expected(case, given)
-    except InternalError:  # lists do not know how wide an empty array is
-        return
-    except IndexError:  # an index that the program computes
-        with pytest.raises(DataError, match="lies outside its array"):
-            kernel(**_of(case.program, given))
-        return
-    got = np.ravel(kernel(**_of(case.program, given))).tolist()
-    np.testing.assert_array_equal(got, expected, str(case))
+class Checked:
+    """A program with data, and what the evaluator makes of them."""
 
-
-def _drawn(random: Random, make: Callable[[sk.Program], K], cuts: int = 3) -> tuple[Case, K]:
-    """A program that has loops, and what is made of it."""
-    while True:
-        case = program(random, cuts)
+    def __init__(self, case: Case, given: Data) -> None:
+        p = case.program
+        self.case, self.arguments = case, _arguments(p, given)
+        self.expected: list[float] | None = None
+        self.outside = self.unknown = False
         try:
-            return case, make(case.program)
-        except PatternError as error:
-            assert error.code == "E710", case  # joined rows have no index
+            self.expected = flattened(evaluate(p.signature, p.result, given.nested, given.nats))
+        except InternalError:  # lists do not know how wide an empty array is
+            self.unknown = True
+        except IndexError:  # an index that the program computes
+            self.outside = True
+
+    def agrees(self, call: Callable[[], Any]) -> None:
+        """A call has this result, or refuses the same."""
+        if self.unknown:
+            return
+        if self.outside:
+            with pytest.raises(DataError, match="lies outside its array"):
+                call()
+            return
+        got = np.ravel(call()).tolist()
+        np.testing.assert_array_equal(got, self.expected, str(self.case))
 
 
-def _run(seed: int, count: int, cuts: int = 3) -> set[str]:
-    """So many programs, one in eight of them for a GPU."""
-    random, seen = Random(seed), set[str]()
+def _check(case: Case, kernel: Kernel, given: Data) -> None:
+    checked = Checked(case, given)
+    checked.agrees(partial(kernel, **checked.arguments))
+
+
+def _kernel(p: sk.Program, target: str, sums: str) -> Kernel | None:
+    """A kernel, or none where joined rows have no index."""
+    try:
+        if target == "interpreted":
+            return interpreted(p, sums)
+        return p.compile(target, sums)
+    except PatternError as error:
+        assert error.code == "E710", p.text
+        return None
+
+
+def _programs(random: Random, count: int, cuts: int) -> Iterator[tuple[int, Checked, Kernel]]:
+    """So many different programs that have loops, each with its number, data and kernel."""
+    seen, compiled = set[str](), 1 if tinycc.installed() else 10  # gcc takes 50 ms each
     while len(seen) < count:
         k = len(seen)
-        ways = (SUMS[k % 3], "cuda-emulated" if k % 8 == 5 else "cpu")
         # Each cut makes lengths longer, and a program with three takes four times as long.
-        most = cuts if k % 5 == 0 else min(cuts, 1)
-        case, kernel = _drawn(random, lambda p, ways=ways: interpreted(p, *ways), most)  # type: ignore[misc]
-        if case.text not in seen:
-            _check(case, kernel, data(random))
+        case = program(random, cuts if k % 5 == 0 else min(cuts, 1))
+        if case.text in seen:
+            continue
+        kernel = _kernel(case.program, "interpreted" if k % compiled else "cpu", SUMS[k % 3])
+        if kernel is not None:
             seen.add(case.text)
-    return seen
+            yield k, Checked(case, data(random)), kernel
 
 
-@pytest.mark.parametrize("seed", range(INTERPRETED // PER_SEED))
-def test_interpreted(seed: int) -> None:
-    assert len(_run(seed, PER_SEED)) == PER_SEED
+class Batch(Emulator):
+    """An emulator that compiles the texts of all programs together when the first of them runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._texts = list[tuple[str, Sequence[DeviceKernel]]]()
+
+    def load(self, source: str, kernels: Sequence[DeviceKernel]) -> Mapping[str, Any]:
+        self._texts.append((source, kernels))
+        return Functions(self, len(self._texts) - 1)
+
+    @cached_property
+    def library(self) -> Any:
+        return load_emulated(emulated_source(self._texts))
+
+
+class Functions(dict[str, Any]):
+    """The kernels of one text of a batch, by name."""
+
+    def __init__(self, batch: Batch, number: int) -> None:
+        self._batch, self._number = batch, number
+
+    def __missing__(self, name: str) -> Any:
+        library = self._batch.library
+        return library, getattr(library, f"enter_{self._number}_{name}")
+
+
+def _run(seed: int, count: int, cuts: int = 3) -> int:
+    """So many programs, some of them interpreted, too, and some under the emulator."""
+    batch, on_gpu = Batch(), list[tuple[Checked, Bound]]()
+    for k, checked, kernel in _programs(Random(seed), count, cuts):
+        p, given = checked.case.program, checked.arguments
+        checked.agrees(partial(kernel, **given))
+        if k % INTERPRETED == 0 and isinstance(kernel, CpuKernel):
+            checked.agrees(partial(_without_compiler(p, kernel.lowered), **given))
+        other = _kernel(p, "cuda-emulated", SUMS[k % 3]) if k % ON_GPU == 1 else None
+        if other is not None:
+            usual = getattr(other, "usual", other)  # its patterns, where it is a statement, too
+            usual._device = batch
+            on_gpu.append((checked, usual.bind(**given)))
+            if k % (2 * ON_GPU) == 1:
+                checked.agrees(partial(_without_compiler(p, usual.lowered), **given))
+    for checked, bound in on_gpu:
+        checked.agrees(bound)
+    return len(on_gpu)
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS // PER_SEED))
+def test_random_programs(seed: int) -> None:
+    assert _run(seed, PER_SEED) > PER_SEED // ON_GPU // 2
 
 
 CENTERED = "fun(r => r :>> reduce(+, 0) :>> fun(s => r :>> map(fun(e => e - s))))"
@@ -132,17 +203,8 @@ def test_joined_rows_that_are_computed_from_a_sum(text: str, sums: str) -> None:
 
 @pytest.mark.fuzz
 @pytest.mark.skipif(not FUZZ, reason="OPENWORK_FUZZ_CASES says how many")
-def test_many_interpreted() -> None:
+def test_many() -> None:
     _run(1000, FUZZ, cuts=8)
-
-
-@pytest.mark.parametrize(("target", "count"), [("cpu", 10), ("cuda-emulated", 6)])
-def test_compiled(target: str, count: int) -> None:
-    """A part of them as C and as CUDA."""
-    random = Random(5)
-    for k in range(count):
-        case, kernel = _drawn(random, lambda p, k=k: p.compile(target, SUMS[k % 3]))  # type: ignore[misc]
-        _check(case, kernel, data(random))
 
 
 def test_printed_programs_are_read_back() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 from openwork.errors import PatternError
@@ -132,7 +132,7 @@ class Program:
     def _compiled(self, target: str, sums: str) -> Kernel:
         trace = Trace()
         for name, text in self._texts(sums, target):
-            trace.run(name, lambda text=text: text)  # type: ignore[misc]
+            trace.run(name, lambda text=text: text, lambda text: text())  # type: ignore[misc]
         lowered = self._lowered(sums, target)
         program = self._program(lowered)
         verify(program)
@@ -179,14 +179,17 @@ class Program:
         _known(sums, SUMS, "sums")
         lowered = self._lowered(sums, target)
         program = self._program(lowered)
-        return dict(self._texts(sums, target)) | {"program": show_program(program)}
+        texts = {name: text() for name, text in self._texts(sums, target)}
+        return texts | {"program": show_program(program)}
 
-    def _texts(self, sums: str, target: str) -> list[tuple[str, str]]:
-        stages = [("patterns", self.text)]
-        for name, spelled in _SPELLED if sums == "closed" else _SPELLED[:2]:
-            shown = self._lowered(sums, target, spelled)
-            stages.append((name, show_program(self._program(shown))))
-        return stages
+    def _texts(self, sums: str, target: str) -> list[tuple[str, Callable[[], str]]]:
+        """The stages before the program, each lowered when somebody wants to read it."""
+
+        def shown(spelled: str) -> str:
+            return show_program(self._program(self._lowered(sums, target, spelled)))
+
+        spelled = _SPELLED if sums == "closed" else _SPELLED[:2]
+        return [("patterns", lambda: self.text), *((k, partial(shown, how)) for k, how in spelled)]
 
     def to_statement(self, /, result: Format | None = None, **formats: Format) -> Statement:
         """The statement that a dense program is, over placeholders named like its parameters.

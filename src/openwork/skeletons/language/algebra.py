@@ -24,6 +24,7 @@ from openwork.skeletons.language.nodes import (
     atom,
     changed,
     divided,
+    has_sums,
     lesser,
     names_of,
     nat,
@@ -41,7 +42,7 @@ def mentions(node: Node, name: str) -> bool:
 
 def closed(value: Nat) -> Nat:
     """A natural whose sums have closed forms, as far as there are any."""
-    if not any(isinstance(a, Sum) for a in walk_all(value)):
+    if not has_sums(value):
         return value
 
     def change(node: Node) -> Node:

@@ -171,7 +171,7 @@ class Checker:
 
     def nat(self, value: Nat) -> Nat:
         """A natural with what is known of its holes."""
-        while any(isinstance(a, n.Named) and a.name in self.solved for a in n.walk_all(value)):
+        while not self.solved.keys().isdisjoint(n.names_of(value)):
             value = cast(Nat, n.substituted(value, self.solved))
         return closed(value)
 

@@ -335,11 +335,22 @@ def _renamed(value: Nat, old: str, new: str) -> Nat:
 
 
 def walk_all(node: Node) -> Iterable[Node]:
-    """`node` and everything below it, polynomials included."""
-    yield node
-    below = node.atoms if isinstance(node, Nat) else children(node)
-    for child in below:
-        yield from walk_all(child)
+    """`node` and everything below it, polynomials included; parents first."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += (node.atoms if isinstance(node, Nat) else children(node))[::-1]
+
+
+def has_sums(node: Node) -> bool:
+    """Whether a sum occurs in a node; cached on it."""
+    known: bool | None = node.__dict__.get("_has_sums")
+    if known is None:
+        below = node.atoms if isinstance(node, Nat) else children(node)
+        known = isinstance(node, Sum) or any(map(has_sums, below))
+        node.__dict__["_has_sums"] = known
+    return known
 
 
 def changed(node: Node, change: Callable[[Node], Node]) -> Node:

@@ -28,6 +28,7 @@ from openwork.skeletons.language.nats import (
     changed as changed,
     chosen as chosen,
     divided as divided,
+    has_sums as has_sums,
     lesser as lesser,
     named as named,
     names_of as names_of,
@@ -92,8 +93,7 @@ def subscript(length: Nat) -> str:
 
 def array_type(element: Type, length: Nat, var: str = "") -> ArrayType:
     """An array; the variable is dropped where the element does not mention it."""
-    used = var and any(isinstance(n, Named) and n.name == var for n in walk_all(element))
-    return ArrayType(element, length, var if used else "")
+    return ArrayType(element, length, var if var in names_of(element) else "")
 
 
 class Expr(Node):

@@ -70,7 +70,7 @@ def total(
         return pieces
     if low.sums == "closed" or low.spelled in ("closed", "refined"):
         form = closed(whole)
-        if not any(isinstance(a, n.Sum) for a in n.walk_all(form)):
+        if not n.has_sums(form):
             return form if low.spelled == "closed" else _refined(low, whole, form)
     if low.probing and not computed:  # a part of an outer sum, which is removed as a whole
         return whole

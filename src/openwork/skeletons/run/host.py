@@ -218,9 +218,9 @@ def facts_in(signature: n.Signature) -> list[Fact]:
     known, found = {*signature.nats, *signature.params}, dict[Fact, None]()
     for node in n.walk_all(signature):
         match node:
-            case n.Split(size=size):
+            case n.Split(size=size) if size.constant is None:
                 found[Fact(size, f"{node} makes pieces of")] = None
-            case n.Quotient(right=right):
+            case n.Quotient(right=right) if right.constant is None:
                 found[Fact(right, f"{node} divides by")] = None
             case n.Generate(length=value) | n.OfNat(nat=value):
                 found[Fact(value)] = None
