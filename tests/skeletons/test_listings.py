@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tests.skeletons import listings
 
 import openwork as ow
 from openwork import skeletons as sk
+from openwork.skeletons.lower.lower import Lowering
 
 N, M = 37, 29
 MATRIX = sparse.random(N, M, 0.2, format="csr", random_state=3, dtype=np.float32)
@@ -93,6 +95,26 @@ def test_the_stages_end_in_the_loop_of_csr() -> None:
     assert "i_2 = toNat(offset@i) - toNat(offset@0);" in stages["closed"]
     assert "i_2 = toNat(offset@i);" in stages["refined"]
     assert "for (i_2 = a0[i]; i_2 < a0[i + 1]; i_2++)" in stages["program"]
+
+
+def test_a_dump_has_the_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = sk.parse(listings.CSR)
+    monkeypatch.setenv("OPENWORK_DUMP", str(tmp_path))
+    program.compile("cuda-emulated")
+    names = [file.name for file in sorted(tmp_path.iterdir())]
+    assert names[:5] == ["01-patterns", "02-loops", "03-flat", "04-closed", "05-refined"]
+    assert names[-1].endswith("kernel.cu")
+    stages = program.stages("cuda-emulated")
+    written = [(tmp_path / name).read_text().rstrip() for name in names[:6]]
+    assert written == [text.rstrip() for text in stages.values()]
+
+
+def test_stages_that_nobody_reads_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, made = sk.parse(listings.CSR), list[str]()
+    lowering = Lowering.lowered
+    monkeypatch.setattr(Lowering, "lowered", lambda self: made.append("") or lowering(self))
+    program.compile()
+    assert len(made) == 1
 
 
 def test_a_list_of_lists_gets_the_offsets_of_csr() -> None:
