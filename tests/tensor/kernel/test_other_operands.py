@@ -46,3 +46,22 @@ def test_random_calls(text: str, format: Any) -> None:
         if rng.random() < 0.5:
             given["out"] = ow.tensor(np.full(np.shape(expected), np.nan), format=kernel().format)
         np.testing.assert_allclose(kernel(**given).to_numpy(), expected)
+
+
+def test_an_array_for_a_sparse_operand() -> None:
+    """Its numbers are no entries, whichever call it is."""
+    x, other = np.ones(3), np.triu(np.full((3, 3), 7.0))
+    A = ow.tensor(np.diag([1.0, 2.0, 3.0]), format=ow.CSR)
+    kernel = ow.parse("y(i) = A(i,j) * x(j)", A=A, x=ow.tensor(x)).compile()
+    for _ in range(3):
+        np.testing.assert_array_equal(kernel(x=x).to_numpy(), [1, 2, 3])
+        np.testing.assert_array_equal(kernel(A=other).to_numpy(), [21, 14, 7])
+
+
+def test_an_array_of_floats_for_bools() -> None:
+    b, x = ow.tensor(np.array([True, False, True])), ow.tensor(np.arange(1.0, 4.0))
+    kernel = ow.parse("y(i) = select(b(i), x(i), 0)", b=b, x=x).compile()
+    for _ in range(3):
+        np.testing.assert_array_equal(kernel(x=2 * x).to_numpy(), [2, 0, 6])
+        with pytest.raises(ow.ShapeError, match="bool"):
+            kernel(b=np.ones(3))

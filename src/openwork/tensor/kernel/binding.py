@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import ReferenceType, ref
+
+import numpy as np
 
 from openwork.errors import InternalError, ShapeError
 from openwork.format.layouts import PACKED
@@ -33,12 +36,16 @@ _MOST_ROOM = 1 << 28
 class Binding:
     """A kernel with its operands bound.
 
-    It holds weak references to the user's operands. `count`: the number of values of a result whose
+    It holds weak references to the user's operands. `used`: the operands of the loops; selections
+    live as long as the binding. `tables`: which of `given` have coordinates of selections, and what
+    these were. `count`: the number of values of a result whose
     positions are known. `fixed`: the result had to have `result_shape`. `ready`: the target's part,
     which can run repeatedly.
     """
 
     given: tuple[ReferenceType[Storage], ...]
+    used: tuple[Callable[[], Storage | None], ...]
+    tables: tuple[tuple[int, Array], ...]
     shapes: tuple[tuple[int, ...], ...]  # of the user's operands
     result_shape: Shape
     compiled: Compiled
@@ -59,7 +66,17 @@ class Binding:
         for mine, theirs in zip(self.given, given, strict=True):
             if mine() is not theirs:
                 return False
-        return self.result_shape is result_shape or self.result_shape == result_shape
+        if self.result_shape is not result_shape and self.result_shape != result_shape:
+            return False
+        return not self.tables or self.same_tables()
+
+    def same_tables(self) -> bool:
+        """Whether the tables of coordinates are as they were: their arrays may be the user's."""
+        for at, before in self.tables:
+            table = self.given[at]()
+            if table is None or not np.array_equal(table.host().values, before):
+                return False
+        return True
 
 
 class Binder:
@@ -76,12 +93,18 @@ class Binder:
         self.adds = plan.assignment.op is not None or any(
             d.source == plan.user_result.name for d in plan.derived
         )
-        self.converts = bool(plan.derived)
+        self.converts = any(d.selection is None for d in plan.derived)
         self.result_type = plan.result.dtype
-        self._places = (
-            None if self.converts else [names.index(var.name) for var in self.operands]
-        )  # the loops' operands among the user's
+        plain = not plan.derived
+        # The loops' operands among the user's.
+        self._places = [names.index(var.name) for var in self.operands] if plain else None
         self.takes_as_given = self._places == list(range(len(names)))
+        coordinates = (s.coordinate for s in self._selections)
+        tables = dict.fromkeys(c.tensor.name for c in coordinates if isinstance(c, Access))
+        self._tables = tuple(map(names.index, tables))
+        # Calls with the same operands have the same arrays.
+        self.repeats = not self.adds and (self.takes_as_given or bool(self._selections))
+        self.repeats = self.repeats and not self.converts
         levels = plan.user_result.format.levels if plan.native else plan.result.format.levels
         self._no_arrays: tuple[Mapping[str, Array], ...] = ({},) * len(levels)
         self._shared: tuple[int, int] | None = None  # the operand with the pattern, and its levels
@@ -126,6 +149,8 @@ class Binder:
             count *= math.prod(extents[var] for var in below)
         return Binding(
             given=tuple(ref(storage) for storage in given),
+            used=self._used(operands),
+            tables=tuple((at, given[at].host().values.copy()) for at in self._tables),
             shapes=tuple(storage.shape for storage in given),
             result_shape=result_shape,
             compiled=compiled,
@@ -139,6 +164,14 @@ class Binder:
             count=count,
             wide=wide,
             fixed=fixed,
+        )
+
+    def _used(self, operands: tuple[Storage, ...]) -> tuple[Callable[[], Storage | None], ...]:
+        """The operands of the loops; nobody else has the selections among them."""
+        pairs = zip(self.operands, operands, strict=True)
+        return tuple(
+            ref(storage) if var.name in self.names else partial(_itself, storage)
+            for var, storage in pairs
         )
 
     def _sizes(
@@ -194,7 +227,7 @@ class Binder:
         """The same, for the operands of a binding, which the caller must keep alive."""
         if self._shared is None:
             return self._no_arrays
-        pattern = binding.given[self._shared[0]]()
+        pattern = binding.used[self._shared[0]]()
         if pattern is None:
             raise InternalError("the operand whose pattern a result shares is gone")
         return self._levels_of(pattern, self._shared[1])
@@ -278,6 +311,10 @@ class Binder:
         before = set(known)
         give_extents(known, self._selections)
         extents.update((var, known[var]) for var in known if var not in before)
+
+
+def _itself(storage: Storage) -> Storage:
+    return storage
 
 
 def _modes(plan: Plan) -> list[tuple[str, int, IndexVar]]:

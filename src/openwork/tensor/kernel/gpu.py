@@ -136,6 +136,12 @@ class GpuCompiler(Compiler):
         return not self.wide and max(lengths, default=0) + 2 * self._longest < _NARROW
 
 
+def _overlap(one: Any, other: Any) -> bool:
+    """Whether two contiguous arrays have memory in common, if both are in the same memory."""
+    first, second = address_of(one), address_of(other)
+    return bool(first < second + other.nbytes and second < first + one.nbytes)
+
+
 def _is_aligned(storage: Storage) -> bool:
     """Whether all arrays are aligned to 16 bytes."""
     return all(address_of(array) % VECTOR == 0 for array in storage.addressed)
@@ -263,7 +269,7 @@ class GpuLauncher(Launcher):
         values = None
         if out is not None and out.format.is_dense and not self._converts_result:
             mine = out.__openwork_place__().values
-            reads = any(s.values is mine for s in operands)
+            reads = any(_overlap(mine, array) for s in operands for array in s.addressed)
             reads = reads or (old is not None and old.values is not mine)
             here = is_on_gpu(mine) or device.in_main_memory
             if here and not reads and address_of(mine) % VECTOR == 0:

@@ -121,11 +121,12 @@ class Launcher(ABC):
             out: a tensor to write the result into.
         """
         plan, binder, binding = self._plan, self.binder, self.latest
-        operands = given
-        if not self._simple:
-            operands = binder.operands_of(given, old, shape, out is not None)
         again = binding is not None and (out is None or binding.fixed) and not binder.converts
-        if binding is None or not again or not self._holds(binding, given, shape):
+        operands = self._as_before(binding, given, shape) if again else None
+        if binding is None or operands is None:
+            operands = given
+            if not self._simple:
+                operands = binder.operands_of(given, old, shape, out is not None)
             if plan.otherwise is not None and not binder.keeps_bounds(given, shape):
                 return self._for_other_extents(plan.otherwise).launch(given, shape, old, out)
             binding = self._bound(given, operands, shape, out)
@@ -146,6 +147,17 @@ class Launcher(ABC):
         binding.ready = self._ready(binding, operands)
         self.latest = binding
         return binding
+
+    def _as_before(
+        self, binding: Binding | None, given: tuple[Storage, ...], shape: Shape
+    ) -> tuple[Storage, ...] | None:
+        """The operands of the loops of this binding, if the call has its operands."""
+        if binding is None or not self._holds(binding, given, shape):
+            return None
+        if self._simple:
+            return given
+        used = [each() for each in binding.used]
+        return tuple([storage for storage in used if storage is not None])
 
     def _holds(self, binding: Binding, given: tuple[Storage, ...], shape: Shape) -> bool:
         """Whether a call has the operands of this binding."""

@@ -68,7 +68,8 @@ class Repeated(ABC):
             if storage is None or reference() is not storage:
                 return None
             held = held, storage
-        return held
+        tables = self._binding.tables
+        return None if tables and not self._binding.same_tables() else held
 
     def __call__(self, given: tuple[Storage, ...]) -> Any:
         """The result, or None if the operands have changed or the call failed."""
@@ -105,7 +106,8 @@ class _Place(NamedTuple):
     def pointer(self, value: Any) -> int | None:
         """The address of the values of `value`; 0 if it is the operand; None if it does not fit."""
         if type(value) is np.ndarray:
-            if value.dtype != self.array or value.shape != self.shape:
+            # NumPy's types are equal to None, if they are float64.
+            if self.array is None or value.dtype != self.array or value.shape != self.shape:
                 return None
             flags = value.flags
             if flags.carray and value.size:  # the same as below in less time
@@ -137,6 +139,7 @@ class Warm(Repeated):
     ) -> None:
         super().__init__(binding, templates, template)
         self._result, self._levels, self._names = result, binder.levels_again, binder.names
+        self._operands = binder.operands
         self._executable, self._pointers = binding.ready.executable, binding.ready.pointers
         self._work = binding.work + binding.count
         self._steps = binding.ready.steps + binding.count
@@ -147,8 +150,8 @@ class Warm(Repeated):
         self._frames: list[Any] = []  # arguments of finished calls, for reuse
         self._places: dict[str, _Place] | None = None
         self._in_place = result.format.is_dense
-        given = [array for reference in binding.given for array in _arrays(reference)]
-        self._lengths = [array.nbytes for array in (*given, *binding.cuts)]
+        used = [array for reference in binding.used for array in _arrays(reference)]
+        self._lengths = [array.nbytes for array in (*used, *binding.cuts)]
 
     def with_others(self, operands: Mapping[str, Any]) -> Any:
         shape = self._template._shape
@@ -210,21 +213,29 @@ class Warm(Repeated):
                     if storage is None or known.reference() is not storage:
                         return None
                     held = held, storage
+        if self._binding.tables and not self._binding.same_tables():
+            return None
         return changed, held
 
     def _found_places(self) -> dict[str, _Place]:
         """Where the operands' values stand among the pointers; nothing where data has a say."""
         if self._binding.cuts:
             return {}
-        places, at = {}, 0
+        ends, at = {}, 0
+        for var in self._operands:
+            at += 1 + sum(len(level.arrays) for level in var.format.levels)
+            ends[var.name] = at
+        read = {self._names[n] for n, _ in self._binding.tables}
+        places = {}
         operands = zip(self._names, self._own, self._binding.shapes, strict=True)
         for name, (reference, template), shape in operands:
             format, dtype = template._facts.format, template._facts.dtype
-            indices = sum(len(level.arrays) for level in format.levels)
-            at += indices + 1
+            # A table of coordinates is checked, and makes other arrays.
+            alone = name in ends and name not in read
+            alone = alone and not any(level.arrays for level in format.levels)
             plain = format == dense(format.ndim) and not isinstance(dtype, Entry) and dtype != BOOL
-            array = dtype if plain else None
-            places[name] = _Place(reference, template, at, shape, not indices, array)
+            array = dtype if plain and alone else None
+            places[name] = _Place(reference, template, ends.get(name, 0), shape, alone, array)
         return places
 
     @staticmethod
@@ -232,7 +243,7 @@ class Warm(Repeated):
         """Whether calls with the operands of `binding` can be repeated this way."""
         initial, dtype = binding.compiled.initial, binder.result_type
         plain = initial is None or is_all_zeros(initial, dtype)
-        return plain and not binding.tight and binder.takes_as_given and not binder.adds
+        return plain and not binding.tight and binder.repeats
 
     def _made(self, changed: Sequence[tuple[int, int]] = ()) -> Any:
         """The result; `changed`: pointers to use instead of those at these places."""
@@ -284,7 +295,7 @@ class WarmAppended(Repeated):
     def suits(assembly: Append, binding: Binding, binder: Binder) -> bool:
         """Whether calls can be repeated this way; not if memory may run short."""
         short = assembly.strategy == "count" or binding.tight
-        return not short and binder.takes_as_given and not binder.adds
+        return not short and binder.repeats
 
     def _made(self) -> Any:
         binding, result, call = self._binding, self._result, self._binding.ready
