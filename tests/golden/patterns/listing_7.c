@@ -1,35 +1,6 @@
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 
-// How many of a thread's shares are taken; in cache lines of its own.
-typedef struct {
-  int64_t count;
-} __attribute__((aligned(128))) taken_shares;
-
-// The next share for thread `part`: of its own, then of each other thread's; -1: none is left.
-static inline int64_t next_share(taken_shares *taken, int64_t threads, int64_t shares, int64_t part,
-                                 int64_t *turn) {
-  const int64_t each = shares / threads;
-  for (; *turn < threads; ++*turn) {
-    const int64_t owner = part + *turn < threads ? part + *turn : part + *turn - threads;
-    if (__atomic_load_n(&taken[owner].count, __ATOMIC_RELAXED) >= each) continue;
-    const int64_t n = __atomic_fetch_add(&taken[owner].count, 1, __ATOMIC_RELAXED);
-    if (n < each) return owner * each + n;
-  }
-  return -1;
-}
-
-static inline int64_t lesser(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-// Where part `part` of `parts` of a loop over [begin, end) begins.
-static int64_t cut_even(int64_t begin, int64_t end, int64_t part, int64_t parts) {
-  const int64_t count = end > begin ? end - begin : 0;
-  const int64_t rest = count % parts;
-  return begin + count / parts * part + (part < rest ? part : rest);
-}
-
 // patterns
 int32_t kernel(void **arrays, int64_t *sizes) {
   const volatile int32_t *stop = arrays[0];

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from openwork.algebra.operators import Op
 from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.skeletons.language import nodes as n
-from openwork.skeletons.language.nodes import Expr, Nat, Signature
+from openwork.skeletons.language.nodes import Expr, Fn, Nat, Signature
 from openwork.skeletons.lower.lowered import InRange, Prefix
 from openwork.skeletons.lower.memory import Buffer, Path
-from openwork.skeletons.lower.values import Code, Env, Value
+from openwork.skeletons.lower.values import Code, Env, Number, Two, Value
 
 
 @dataclass
@@ -101,3 +103,27 @@ class Context:
         name = p.Name(self.fresh("j"))
         self.out.append(p.Declare(name, value, fixed=True))
         return Code(name.name, name)
+
+
+class Evaluator(Protocol):
+    """What makes values of expressions: reductions and results ask it, and it asks them.
+
+    A value that is a late reduction is computed where a number or a pair is needed.
+    """
+
+    context: Context
+
+    def number(self, value: Value) -> Number:
+        """A value as a number."""
+
+    def pair(self, value: Value) -> Two:
+        """A value as a pair."""
+
+    def applied(self, op: Op, args: list[Number]) -> Number:
+        """An operator on numbers."""
+
+    def called(self, fn: Fn, value: Value, env: Env) -> Value:
+        """A function of a value."""
+
+    def bound(self, value: Value) -> Value:
+        """A value that is computed once, however often it is used."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+from typing import cast
 
 from openwork.algebra.operators import Op
 from openwork.algebra.types import SUPPORTED
@@ -10,24 +10,12 @@ from openwork.program import nodes as p
 from openwork.program.elements import converted
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.nodes import Fn, Nat
-from openwork.skeletons.lower.context import Context
+from openwork.skeletons.lower.context import Evaluator
 from openwork.skeletons.lower.loops import each
 from openwork.skeletons.lower.values import Env, Late, Number, Two, Value, View
 
 
-class Low(Protocol):
-    """What reductions need of a lowering."""
-
-    context: Context
-
-    def number(self, value: Value) -> Number: ...
-    def pair(self, value: Value) -> Two: ...
-    def applied(self, op: Op, args: list[Number]) -> Number: ...
-    def called(self, fn: Fn, value: Value, env: Env) -> Value: ...
-    def bound(self, value: Value) -> Value: ...
-
-
-def reduced(low: Low, late: Late) -> Value:
+def reduced(low: Evaluator, late: Late) -> Value:
     """The value of a reduction, in variables that hold it from here on."""
     with low.context.trial():
         element = _settled(low, _any(low, late.view))
@@ -41,19 +29,19 @@ def reduced(low: Low, late: Late) -> Value:
     return state
 
 
-def _any(low: Low, view: View) -> Value:
+def _any(low: Evaluator, view: View) -> Value:
     """Some element of an array, of which only the type matters."""
     if view.outer is not None:
         return _any(low, cast(View, _any(low, view.outer)))
     return view.at(_probe(low, view))
 
 
-def _probe(low: Low, view: View) -> Nat:
+def _probe(low: Evaluator, view: View) -> Nat:
     var = low.context.variable(p.Name(low.context.fresh("i")))
     return view.begin + var if view.begin.terms else var
 
 
-def _settled(low: Low, value: Value) -> Value:
+def _settled(low: Evaluator, value: Value) -> Value:
     """An element, of which only the types matter."""
     if isinstance(value, Late):
         with low.context.trial():
@@ -64,7 +52,7 @@ def _settled(low: Low, value: Value) -> Value:
     return value
 
 
-def _like(low: Low, init: Value, element: Value) -> Value:
+def _like(low: Evaluator, init: Value, element: Value) -> Value:
     """The start of a reduction, in the type of the elements if it is a Python number."""
     if isinstance(init, Late):
         init = reduced(low, init)
@@ -82,7 +70,7 @@ def _takes(type: str, number: str) -> bool:
     return type.startswith("float") or (type != "bool" and not number.startswith("float"))
 
 
-def _state(low: Low, start: Value) -> Value:
+def _state(low: Evaluator, start: Value) -> Value:
     if isinstance(start, Two):
         return Two(_state(low, start.first), _state(low, start.second))
     expr = low.number(start).expr
@@ -91,7 +79,7 @@ def _state(low: Low, start: Value) -> Value:
     return Number(name)
 
 
-def _accumulate(low: Low, name: p.Name, op: Op, late: Late) -> None:
+def _accumulate(low: Evaluator, name: p.Name, op: Op, late: Late) -> None:
     """Combine all elements into `name`; inner reductions of the same kind go on with it."""
     reductions: tuple[p.Reduction, ...] = ()
     if late.how != "Seq" and op.identity is not None:
@@ -109,7 +97,7 @@ def _accumulate(low: Low, name: p.Name, op: Op, late: Late) -> None:
     each(low.context, late.view, body, reductions, indexed=False)
 
 
-def _goes_on(low: Low, inner: Late, name: p.Name, op: Op) -> bool:
+def _goes_on(low: Evaluator, inner: Late, name: p.Name, op: Op) -> bool:
     if not isinstance(inner.fn, n.Operator) or inner.fn.op != op or op.identity is None:
         return False
     if inner.how == "Seq" or not isinstance(inner.init, Number):
@@ -121,14 +109,14 @@ def _goes_on(low: Low, inner: Late, name: p.Name, op: Op) -> bool:
     return same and start == p.Value(op.identity_of(SUPPORTED[name.type]), name.type)
 
 
-def _step(low: Low, late: Late, state: Value, element: Value) -> None:
+def _step(low: Evaluator, late: Late, state: Value, element: Value) -> None:
     """One step of a reduction by any function."""
     new = _both(low, late.fn, state, element, late.env)
     held = _named_all(low, new, state)
     _set(low, state, held)
 
 
-def _both(low: Low, fn: Fn, one: Value, other: Value, env: Env) -> Value:
+def _both(low: Evaluator, fn: Fn, one: Value, other: Value, env: Env) -> Value:
     match fn:
         case n.Fun(param=param, body=n.Fun() as inner):
             return low.called(inner, other, {**env, param: one})
@@ -137,7 +125,7 @@ def _both(low: Low, fn: Fn, one: Value, other: Value, env: Env) -> Value:
     return low.called(fn, Two(one, low.bound(other)), env)
 
 
-def _named_all(low: Low, value: Value, state: Value) -> Value:
+def _named_all(low: Evaluator, value: Value, state: Value) -> Value:
     """The new state, computed before any part of the old one changes."""
     if isinstance(state, Two):
         both = low.pair(value)
@@ -150,7 +138,7 @@ def _named_all(low: Low, value: Value, state: Value) -> Value:
     return Number(name)
 
 
-def _set(low: Low, state: Value, new: Value) -> None:
+def _set(low: Evaluator, state: Value, new: Value) -> None:
     if isinstance(state, Two):
         both = cast(Two, new)
         _set(low, state.first, both.first)

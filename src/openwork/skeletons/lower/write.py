@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, cast
+from typing import cast
 
 from openwork.program import nodes as p
 from openwork.program.elements import converted
 from openwork.skeletons.language.nodes import ArrayType, Nat, PairType, Type
-from openwork.skeletons.lower.context import Context
+from openwork.skeletons.lower.context import Evaluator
 from openwork.skeletons.lower.loops import each
 from openwork.skeletons.lower.memory import Buffer, Path, is_record
 from openwork.skeletons.lower.naturals import Chain, code, place_of
-from openwork.skeletons.lower.values import Number, Two, Value, View
-
-
-class Low(Protocol):
-    """What storing needs of a lowering."""
-
-    context: Context
-
-    def number(self, value: Value) -> Number: ...
-    def pair(self, value: Value) -> Two: ...
+from openwork.skeletons.lower.values import Two, Value, View
 
 
 def write(
-    low: Low, value: Value, type: Type, chain: Chain, path: Path,
+    low: Evaluator, value: Value, type: Type, chain: Chain, path: Path,
     places: Mapping[Path, Buffer],
 ) -> None:  # fmt: skip
     """Store a value where the result has it."""
@@ -44,7 +35,7 @@ def write(
     )
 
 
-def store(low: Low, value: Value, type: Type, buffer: Buffer, place: Nat, path: Path) -> None:
+def store(low: Evaluator, value: Value, type: Type, buffer: Buffer, place: Nat, path: Path) -> None:
     if isinstance(type, PairType):
         both = low.pair(value)
         store(low, both.first, type.first, buffer, place, (*path, 1))
