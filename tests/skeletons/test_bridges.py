@@ -134,8 +134,12 @@ FORMAT_TYPES = {
     ow.LIL.with_layout("packed"): "[i -> [(int32, float64)]_{toNat(A_len@i)}]_n0",
     ow.BSR(2, 3): "([i -> [int32]_ROW]_{((n0 + 1) / (2))}, "
     "[i -> [[[float64]_3]_2]_ROW]_{((n0 + 1) / (2))})",
-    ow.COO(2): "([int32]_{toNat(A_pos@1)}, ([int32]_{toNat(A_pos@1)}, [float64]_{toNat(A_pos@1)}))",
-    ow.DCSR: None, ow.CSF(3): None, ow.BSR(1, 4): None,
+    ow.COO(2): "([int32]_NNZ, ([int32]_NNZ, [float64]_NNZ))",
+    ow.DCSR: None, ow.CSF(3): None, ow.BSR(1, 4): None, ow.CSF(4): None, ow.COO(4): None,
+    ow.COO(2).with_layout("packed"): "([int32]_NNZ, [(int32, float64)]_NNZ)",
+    ow.CSF(3).with_layout("packed"): None,
+    ow.Format([ow.Dense, ow.Growing, ow.Dense]): "[i -> [[float64]_n2]_{i + 1}]_n0",
+    ow.Format([ow.Dense, ow.Lengths, ow.Dense, ow.Dense], (0, 1, 0, 1), (2, 3)): None,
 }  # fmt: skip
 
 
@@ -144,9 +148,16 @@ def test_a_format_is_a_type(format: ow.Format) -> None:
     """And a type of the right shape is the format, whatever its arrays are called."""
     type = sk.type_of(format)
     row = "{toNat(A_pos@(i + 1)) - toNat(A_pos@i)}"
-    expected = FORMAT_TYPES[format]
-    assert expected is None or str(type) == expected.replace("ROW", row)
+    expected = (FORMAT_TYPES[format] or str(type)).replace("ROW", row)
+    assert str(type) == expected.replace("NNZ", "{toNat(A_pos@1)}")
     assert sk.format_of(type) == format
+
+
+def test_rows_of_pairs_of_arrays_are_pairs_of_arrays_of_rows() -> None:
+    """They lie in memory as these do."""
+    row = "{toNat(o@(i+1) - o@i)}"
+    text = f"nFun n. fun o: [int]_{{n+1}}. fun A: [i -> ([int]_{row}, [float]_{row})]_n. A"
+    assert sk.format_of(sk.parse(text).signature.types[1]) == ow.CSR
 
 
 @pytest.mark.parametrize("format", [ow.ELL, ow.DIA, ow.bitmap, ow.SELL(4), ow.CSB(8, 8)], ids=repr)

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openwork.format.formats import BSR, COO, CSF, CSR, DCSR, LIL, RAGGED, Format, dense
+from openwork.format.formats import Format
 from openwork.format.layouts import AOS, PACKED
-from openwork.format.levels import Dense, Growing
+from openwork.format.levels import (
+    Compressed,
+    Dense,
+    Growing,
+    Lengths,
+    Level,
+    Ragged,
+    Singleton,
+)
 from openwork.skeletons.build import Typed, as_type
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.nodes import ArrayType, Nat, PairType, Scalar, Type
@@ -20,6 +28,7 @@ def type_of(format: Format, value: object = "float64") -> Typed:
     Raises:
         PatternError: E709 if its entries do not follow one another.
 
+    >>> from openwork.format.formats import BSR, RAGGED
     >>> type_of(RAGGED)
     [i -> [float64]_{toNat(A_pos@(i + 1)) - toNat(A_pos@i)}]_n0
     >>> print(type_of(BSR(2, 3).with_layout("AoS"), "float32").type.second)
@@ -41,16 +50,34 @@ def format_of(type: object) -> Format:
     >>> format_of(array(n, lambda i: array(i + 1, "float64")))
     ow.lower_triangular
     """
-    known = as_type(type)
+    known = _rows_of_pairs_apart(as_type(type))
+    value = _value_of(known)
     for format in _candidates(known):
-        value = _value_of(known)
         wanted = typed(format.with_layout(AOS), value)
         if same_shape(wanted.type, known, {}):
             return format
-        packed = wanted.nested(value, len(wanted.runs), pairs=True)
-        if same_shape(packed, known, {}):
-            return format.with_layout(PACKED) if format.packed_array else format
-    refuse(f"{known} is the type of no format", "[[T]_m]_n, rows of (int, T) by offsets or lengths")
+        packed = format.with_layout(PACKED) if format.packed_array else format
+        if same_shape(typed(packed, value).type, known, {}):
+            return packed
+        if same_shape(wanted.nested(value, len(wanted.runs), pairs=True), known, {}):
+            return format
+    refuse(
+        f"{known} is the type of no format",
+        "[[T]_m]_n, rows of (int, T) by offsets or lengths, rows of T by offsets",
+    )
+
+
+def _rows_of_pairs_apart(type: Type) -> Type:
+    """`[([int]_n, [T]_n)]_m` lies in memory as `([[int]_n]_m, [[T]_n]_m)` does."""
+    if isinstance(type, PairType):
+        return PairType(_rows_of_pairs_apart(type.first), _rows_of_pairs_apart(type.second))
+    if not isinstance(type, ArrayType):
+        return type
+    inner = _rows_of_pairs_apart(type.element)
+    if not isinstance(inner, PairType) or isinstance(inner.first, Scalar):
+        return n.array_type(inner, type.length, type.var)
+    each = (n.array_type(part, type.length, type.var) for part in (inner.first, inner.second))
+    return PairType(*each)
 
 
 def _value_of(type: Type) -> Type:
@@ -61,18 +88,36 @@ def _value_of(type: Type) -> Type:
 
 
 def _candidates(type: Type) -> Iterator[Format]:
-    """Formats that might have a type, those with fewer arrays first."""
-    lengths = list(_lengths(type))
-    yield from (dense(order) for order in range(1, 5))
-    match lengths:
-        case [_, (length, var)] if var:
-            rise, first = _linear(length, var)
-            if rise or first:
-                yield Format([Dense, Growing(rise, first)])
-    yield from (CSR, LIL, RAGGED, DCSR, CSF(1), CSF(3), COO(2), COO(3))
-    numbers = [length.constant for length, _ in lengths[-2:]]
-    if len(lengths) == 4 and all(numbers):
-        yield BSR(numbers[0] or 1, numbers[1] or 1)
+    """Formats that might have a type: a level for each array around the values."""
+    lengths, coordinates = list(_lengths(type)), _coordinates(type)
+    levels = list[Level]()
+    for depth, (length, around) in enumerate(lengths):
+        rise, first = _linear(length, around) if around and depth == 1 else (0, 0)
+        if rise or first:
+            levels.append(Growing(rise, first))
+        elif not any(isinstance(a, n.ToNat) for a in length.atoms):
+            levels.append(Dense)
+        elif len(length.terms) == 1 and depth and coordinates:
+            levels.append(Lengths)
+        else:
+            levels.append(Compressed if coordinates else Ragged)
+    blocks = [length.constant or 0 for length, _ in lengths[-2:]]
+    if len(levels) == 4 and all(blocks) and levels[1] in (Compressed, Lengths):
+        yield Format(levels, (0, 1, 0, 1), blocks)
+    singles = coordinates - levels.count(Compressed) - levels.count(Lengths)
+    if singles > 0 and Compressed in levels:
+        at = len(levels) - 1 - levels[::-1].index(Compressed)
+        below = [*[Singleton(unique=False)] * (singles - 1), Singleton]
+        levels[at : at + 1] = [Compressed(unique=False), *below]
+    if levels:
+        yield Format(levels)
+
+
+def _coordinates(type: Type) -> int:
+    """How many coordinates each value has."""
+    if isinstance(type, PairType):
+        return 1 + _coordinates(type.second)
+    return _coordinates(type.element) if isinstance(type, ArrayType) else 0
 
 
 def _lengths(type: Type) -> Iterator[tuple[Nat, str]]:
