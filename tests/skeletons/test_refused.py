@@ -19,7 +19,7 @@ ILL_TYPED = {
     "x :>>": "E701", "x :>> map(": "E701", "map(fun(e => e))": "E701", "x +": "E701",
     "zip(x, x": "E701", "x :>> map(fun(=> 1))": "E701", "(x, y": "E701", "x ? y": "E701",
     "x :>> map(fun(e => e)) y": "E701", "x$": "E701", "generate(n, fun(i => 1))": "E701",
-    "x :>> reduce(+)": "E701",
+    "x :>> reduce(+)": "E701", "zip(x)": "E701",
     # names
     "w": "E702", "zip(x, w)": "E702", "x :>> map(fun(e => f))": "E702", "foo(s)": "E702",
     "x :>> split(q)": "E702", "x :>> map(fun(e => e)) :>> map(fun(f => e))": "E702",

@@ -404,7 +404,9 @@ class Reader:
         while self.take(","):
             args.append(self.pipe())
         self.need(")")
-        if name == "zip" and len(args) >= 2:
+        if name == "zip":
+            if len(args) < 2:
+                self.wrong("zip needs two arrays or more", "zip(xs, ys)")
             made = args[-1]
             for each in reversed(args[:-1]):
                 made = n.Zip(each, made)

@@ -151,7 +151,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "partial reduce", "reduce(op, e) => split(k) :>> map(reduce(op, 1)) :>> reduce(op, e)",
-        "op is associative, with the identity 1", 1, _partial, sized=True,
+        "op is associative and commutative, with the identity 1", 1, _partial, sized=True,
     ),
     Rule(
         "strided reduce",

@@ -243,7 +243,10 @@ class Checker:
                 case n.ToNat(expr=expr):
                     found = self.infer(expr, env)
                     if not (isinstance(found, Scalar) and found.name in _INTEGERS):
-                        self.refuse(f"toNat needs an integer, not {found}", "E707", str(a))
+                        self.refuse(
+                            f"toNat needs an integer, not {found}, in the type of {name}",
+                            "E707", str(a),
+                        )  # fmt: skip
                 case n.Choice(condition=c, then=then, otherwise=otherwise):
                     for part in (c.left, c.right, then, otherwise):
                         self._atoms(part, env, name)

@@ -113,8 +113,12 @@ class Nat(Node):
             if abs(times) != 1 or not factors:
                 factors.insert(0, str(abs(times)))
             sign = "-" if times < 0 else "+"
-            text += f" {sign} {'*'.join(factors)}" if text or times < 0 else "*".join(factors)
-        return text.removeprefix(" ") or "0"
+            product = "*".join(factors)
+            if text:
+                text += f" {sign} {product}"
+            else:
+                text = product if times > 0 else f"-{product}"
+        return text or "0"
 
 
 @dataclass(frozen=True, repr=False)
