@@ -232,6 +232,11 @@ def install() -> None:
     library._open = _quick(_installed[0], library._open)
 
 
+def installed() -> bool:
+    """Whether TinyCC compiles kernels of tests that ask for no level."""
+    return bool(_installed)
+
+
 def kernel(source: str) -> Any:
     """The function `kernel` of a source, compiled by TinyCC, or None where it cannot."""
     return _kernel(_installed[0], source) if _installed else None
