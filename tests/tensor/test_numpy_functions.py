@@ -159,6 +159,8 @@ np.pad(A, 1, constant_values=np.inf)
 np.isinf(A)
 np.cumsum(A, 1)
 np.linalg.norm(1 / A)
+np.tril(A)
+np.triu(A, 1)
 """
 OF_NANS = """
 np.isnan(A)

@@ -179,16 +179,22 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 @implements(np.tril)
 def tril(m: Any, k: int = 0) -> Tensor:
-    """What lies on and below the `k`-th diagonal of the last two modes."""
-    given = as_tensor(m)
-    return Tensor.of(triangle(given.storage, k, True, given.name))
+    """What lies on and below the `k`-th diagonal of the last two modes; zeros elsewhere."""
+    return _triangle(as_tensor(m), k, lower=True)
 
 
 @implements(np.triu)
 def triu(m: Any, k: int = 0) -> Tensor:
-    """What lies on and above the `k`-th diagonal of the last two modes."""
-    given = as_tensor(m)
-    return Tensor.of(triangle(given.storage, k, False, given.name))
+    """What lies on and above the `k`-th diagonal of the last two modes; zeros elsewhere."""
+    return _triangle(as_tensor(m), k, lower=False)
+
+
+def _triangle(given: Tensor, k: int, lower: bool) -> Tensor:
+    if given.fill == 0 or given.order < 2:
+        return Tensor.of(triangle(given.storage, k, lower, given.name))
+    below = np.tri(*given.shape[-2:], k if lower else k - 1, dtype=bool)
+    made: Tensor = where(below if lower else ~below, given, 0)  # the zeros are not its background
+    return made
 
 
 @implements(np.roll)
