@@ -16,6 +16,8 @@ import openwork as ow
 ROWS, PER_ROW = 20_000, 16
 TURNS = 9
 
+Statement = ow.Statement[ow.Tensor]
+
 
 def matrix(
     name: str = "A",
@@ -77,7 +79,12 @@ def mttkrp(x: ow.Tensor, *factors: ow.Tensor) -> Any:
 
 
 def compare(
-    statement: Any, scheduled: Any, expected: Any, *, threads: int | None = None, **others: Any
+    statement: Statement,
+    scheduled: Statement,
+    expected: Any,
+    *,
+    threads: int | None = None,
+    **others: Statement,
 ) -> None:
     """Show a schedule, check its result, and time it against the default schedule.
 
@@ -112,7 +119,7 @@ def check(result: ow.Tensor, expected: Any) -> None:
         raise SystemExit(f"the answer is wrong by {error}")
 
 
-def call(kernel: Any) -> Callable[[], object]:
+def call(kernel: ow.Kernel[ow.Tensor]) -> Callable[[], object]:
     """The kernel as a function that reuses one result, where it can."""
     result = kernel()
     return (lambda: kernel(out=result)) if result.format.is_dense else kernel

@@ -159,7 +159,7 @@ from openwork.runtime.host.threads import set_num_threads, thread_count
 from openwork.tensor import entry
 from openwork.tensor.create import empty, from_arrays, placeholder, tensor
 from openwork.tensor.exchange.numpy_functions import FUNCTIONS
-from openwork.tensor.functions.compute import compute
+from openwork.tensor.functions.compute import assign, compute, parse
 from openwork.tensor.functions.einsum import einsum
 from openwork.tensor.functions.elements import (
     allclose,
@@ -215,7 +215,7 @@ from openwork.tensor.functions.special import (
 )
 from openwork.tensor.functions.triangular import solve_triangular
 from openwork.tensor.kernel.kernel import Kernel
-from openwork.tensor.statement import Statement, assign, parse
+from openwork.tensor.statement import Statement
 from openwork.tensor.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, overload
 
 from openwork.algebra.operators import Op, Semiring
 from openwork.errors import ParseError, ScheduleError, ShapeError
@@ -32,7 +32,7 @@ from openwork.tensor.contraction.kernel import Stepwise
 from openwork.tensor.contraction.steps import Cutting
 from openwork.tensor.draw.html import statement_html
 from openwork.tensor.exchange.facts import facts_of
-from openwork.tensor.kernel.kernel import Kernel
+from openwork.tensor.kernel.kernel import Kernel, R
 from openwork.tensor.kernel.machine import this_cpu
 from openwork.tensor.kernel.target import Loader, Target
 from openwork.tensor.kernel.targets import find_target
@@ -50,7 +50,7 @@ from openwork.trace import Trace
 from openwork.tree import substitute, walk
 
 
-class Statement(Schedulable):
+class Statement(Schedulable, Generic[R]):
     """What to compute: an assignment over tensors, and how: a schedule. Immutable.
 
     `told`: what `explain()` says about the assignment.
@@ -80,7 +80,7 @@ class Statement(Schedulable):
     def _base(self) -> Plan:
         return self._draft.plan
 
-    def _scheduled(self, command: Command) -> Statement:
+    def _scheduled(self, command: Command) -> Statement[R]:
         return Statement(self._assignment, self._draft._scheduled(command), self._told)
 
     @property
@@ -149,7 +149,7 @@ class Statement(Schedulable):
         tune: None = None,
         optimize: bool = True,
         loader: Loader | None = None,
-    ) -> Kernel: ...
+    ) -> Kernel[R]: ...
 
     @overload
     def compile(
@@ -160,7 +160,7 @@ class Statement(Schedulable):
         tune: str,
         optimize: bool = True,
         loader: Loader | None = None,
-    ) -> Kernel | BucketKernel: ...
+    ) -> Kernel[R] | BucketKernel: ...
 
     def compile(
         self,
@@ -170,7 +170,7 @@ class Statement(Schedulable):
         tune: str | None = None,
         optimize: bool = True,
         loader: Loader | None = None,
-    ) -> Kernel | BucketKernel:
+    ) -> Kernel[R] | BucketKernel:
         """Compile the statement for a target.
 
         `optimize`: a product of several operands without a schedule is cut into steps where these
@@ -203,7 +203,9 @@ class Statement(Schedulable):
             return self._compiled(target, deterministic, stored_in(self._assignment))
         return self._one_kernel(chosen, deterministic, loader)
 
-    def _compiled(self, target: str, deterministic: bool, stored: Mapping[str, Storage]) -> Kernel:
+    def _compiled(
+        self, target: str, deterministic: bool, stored: Mapping[str, Storage]
+    ) -> Kernel[R]:
         """The kernel, in steps where that is faster; `stored`: the operands' data, by name."""
         chosen = find_target(target)
         steps = Cutting(self._assignment, stored, result_format, Operand).steps()
@@ -221,7 +223,7 @@ class Statement(Schedulable):
 
     def _one_kernel(
         self, chosen: Target, deterministic: bool, loader: Loader | None, shortcut: bool = False
-    ) -> Kernel:
+    ) -> Kernel[R]:
         """The kernel of the statement; `shortcut`: BLAS may take its place."""
         draft = self._planned_for(chosen, deterministic)
         plan, trace = draft.whole, Trace.after(draft.stages, draft.decisions)

@@ -134,7 +134,7 @@ class Tensor(Arraylike):
     # Recorded statements
 
     @property
-    def statement(self) -> Statement:
+    def statement(self) -> Statement[Tensor]:
         """The statement that the last `y[i] = ...` recorded."""
         if self._recorded is None:
             raise ParseError(

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec
 
 from openwork.algebra.operators import Op, Semiring
 from openwork.format.formats import Format, as_format
 from openwork.runtime.storage import Storage
+from openwork.tensor import statement
 from openwork.tensor.eager import KERNELS, sizes_of
 from openwork.tensor.operand import Operand
-from openwork.tensor.statement import parse
+from openwork.tensor.statement import Statement
 from openwork.tensor.tensor import Tensor
+
+P = ParamSpec("P")
+
+
+def _of_tensors(build: Callable[P, Statement[Any]]) -> Callable[P, Statement[Tensor]]:
+    """The same function: what users write computes tensors, which statements do not know."""
+    return build
+
+
+assign, parse = _of_tensors(statement.assign), _of_tensors(statement.parse)
 
 
 def compute(
@@ -50,7 +62,7 @@ def compute(
     wanted = None if format is None else as_format(format)
     if any(each.device == "cuda" for each in tensors.values()):
         statement = parse(text, semiring=semiring, format=wanted, **given)
-        return statement.compile("cuda", optimize=optimize)()  # type: ignore[no-any-return]
+        return statement.compile("cuda", optimize=optimize)()
     facts = tuple((name, each.facts) for name, each in tensors.items())
     others = tuple((name, each) for name, each in given.items() if name not in tensors)
     sizes = sizes_of(tensors.values()) if optimize else None

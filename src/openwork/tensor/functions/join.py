@@ -192,7 +192,8 @@ def triu(m: Any, k: int = 0) -> Tensor:
 def _triangle(given: Tensor, k: int, lower: bool) -> Tensor:
     if given.fill == 0 or given.order < 2:
         return Tensor.of(triangle(given.storage, k, lower, given.name))
-    below = np.tri(*given.shape[-2:], k if lower else k - 1, dtype=bool)
+    rows, columns = given.shape[-2:]
+    below = np.tri(rows, columns, k if lower else k - 1, dtype=bool)
     made: Tensor = where(below if lower else ~below, given, 0)  # the zeros are not its background
     return made
 

@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 import numpy as np
 
@@ -34,6 +34,16 @@ from openwork.tensor.kernel.warm import Repeated
 from openwork.trace import Trace
 from openwork.tree import walk
 
+# What calls return. Users' statements compute tensors, which nothing here knows.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    R = TypeVar("R", default=Any)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")
+
 
 class Turning(Protocol):
     """Replaces a launcher where the transpose of an operand is kept."""
@@ -46,7 +56,7 @@ class Turning(Protocol):
 Shortcut = Callable[[tuple[Storage, ...]], Storage | None]
 
 
-class Kernel:
+class Kernel(Generic[R]):
     """A compiled statement.
 
     Calling it computes a fresh result from the tensors of the statement, or from others given by
@@ -140,7 +150,7 @@ class Kernel:
         text = show(plan.assignment)
         return kernel_html(text, str(plan.loops), self._trace.decisions, self.source)
 
-    def __call__(self, /, *positional: Any, out: Any = None, **operands: Any) -> Any:
+    def __call__(self, /, *positional: Any, out: Any = None, **operands: Any) -> R:
         """Compute the result.
 
         Args:
@@ -157,6 +167,7 @@ class Kernel:
                 "operands of a kernel go by name", code="E203", hint=f"write kernel({names})"
             )
         warm = self._warm
+        result: R | None
         if warm is not None:
             if out is not None:
                 result = warm.into(out, operands)
@@ -190,9 +201,9 @@ class Kernel:
                 self._compare(storage, given, place.shape, old)
             else:
                 self._warm = launcher.warm if final else None
-        if out is None:
-            return self._result.__openwork_result__(storage)
-        return _deliver(storage, out)
+        made: R
+        made = self._result.__openwork_result__(storage) if out is None else _deliver(storage, out)
+        return made
 
     def repeated(self, operands: Mapping[str, Any]) -> Any:
         """The result if the call before had operands much like these; None if it had not.
@@ -233,7 +244,8 @@ class Kernel:
                 hint="write the sum into another result: D = C + ...",
             )
         given = self._given(operands)
-        first = self(**operands).storage
+        made: Any = self(**operands)
+        first = made.storage
         compute: Computes = self
         if isinstance(plan.assembly, Append) and self._launcher.missing is None:
             compute = self._under(first) if narrows(plan) else self._again(first)
@@ -273,7 +285,7 @@ class Kernel:
         """The whole computation, whose results share the index arrays of `first`."""
 
         def compute(*, out: Any = None, **operands: Any) -> Any:
-            made = self(out=out, **operands)
+            made: Any = self(out=out, **operands)
             shared = replace(made.storage, levels=first.levels)
             return type(made).of(shared, made.name) if out is None else made
 
