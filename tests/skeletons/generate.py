@@ -74,8 +74,12 @@ def _all() -> Signature:
 
 
 def _after(type: Type, text: str) -> Type:
-    """The type of what a function makes of a value: whole programs take longer to check."""
+    """The type of what a function makes of a value: whole programs take longer to check.
+
+    The type has names from another checker, which this one must not take for its own.
+    """
     checker = Checker(_all())
+    checker._count = 1 + max([0, *map(int, re.findall(r"\.(\d+)", str(type)))])
     env = dict(zip(_all().params, _all().types, strict=True))
     fn = _fn(text)
     return settled(checker.filled(checker.applied(fn, type, env, fn)))
@@ -84,6 +88,9 @@ def _after(type: Type, text: str) -> Type:
 SOURCES = (
     "R", "L", "T", "P", "D", "x", "y", "z", "c", "t", "zip(c, R)", "zip(y, R)", "zip(T, L)",
     "iota(n)", "generate(n, nFun(i => T@i@0 + y@i))", "generate(m, nFun(i => x@i * i))",
+    "generate(m, nFun(j => generate(n, nFun(i => D@i@j))))",
+    "generate(n, nFun(j => generate(j + 1, nFun(i => T@j@i * y@i))))",
+    "generate(6, nFun(k => generate(n, nFun(j => generate(j + 1, nFun(i => t@j@i@0 + z@3@k))))))",
 )  # fmt: skip
 NUMBER = ("map(fun(e => e + 1))", "map(fun(e => e * 2 - 3))", "map(fun(e => max(e, 1)))",
           "map(neg)", "map(fun(e => e % 3 + e // 2))",

@@ -113,6 +113,14 @@ def test_programs_that_are_no_statements(text: str) -> None:
     assert caught.value.code == "E709"
 
 
+def test_a_product_is_read_back_as_a_statement() -> None:
+    """Its variables have the names of others in the program."""
+    sizes = {"A": (3, 4), "B": (4, 5), "C": (3, 5)}
+    tensors = {name: ow.empty(shape, name=name) for name, shape in sizes.items()}
+    program = sk.from_statement(ow.parse("C(i,k) = A(i,j) * B(j,k)", **tensors))
+    assert str(program.to_statement()) == "y(i,j) = sum(k, A(i,k) * B(k,j))"
+
+
 def test_a_maximum_counts_what_is_absent() -> None:
     """Of entries alone it would leave out the zeros: -4 instead of 0."""
     A = ow.tensor(np.array([[0, -2.0], [-1, -3]]), format=ow.CSR, name="A")

@@ -201,6 +201,21 @@ def test_joined_rows_that_are_computed_from_a_sum(text: str, sums: str) -> None:
     _check(case, interpreted(case.program, sums), data(Random(3)))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        # The first loop has the name of the variable inside.
+        "generate(m, nFun(j => generate(n, nFun(i => D@i@j))))",
+        "generate(m, nFun(i_2 => generate(n, nFun(i => D@i@i_2 * y@i)) :>> reduce(+, 0)))",
+        "generate(6, nFun(k => generate(n, nFun(i => generate(4, nFun(j => z@j@k * y@i))))))",
+    ],
+)
+def test_variables_that_are_called_like_loops(text: str) -> None:
+    case = Case(text, parsed(text))
+    for sums in SUMS:
+        _check(case, interpreted(case.program, sums), data(Random(4)))
+
+
 @pytest.mark.fuzz
 @pytest.mark.skipif(not FUZZ, reason="OPENWORK_FUZZ_CASES says how many")
 def test_many() -> None:

@@ -295,8 +295,11 @@ class Signature(Node):
 
 
 def substituted(node: Node, nats: Mapping[str, Nat], exprs: Mapping[str, Expr] = {}) -> Node:
-    """`node` with naturals and expressions in place of variables; nothing is captured, as every
-    bound variable has a name of its own."""
+    """`node` with naturals and expressions in place of variables.
+
+    No natural is captured: a variable that is bound inside gets another name where a natural
+    mentions its own. Names of parameters of functions are all different.
+    """
     if not nats and not exprs:
         return node
 
@@ -311,6 +314,8 @@ def substituted(node: Node, nats: Mapping[str, Nat], exprs: Mapping[str, Expr] =
             return exprs.get(n.name, n)
         if isinstance(n, ArrayType) and n.var and any(n.var in names_of(v) for v in nats.values()):
             n = _with_another_variable(n, nats)
+        if isinstance(n, NFun) and any(n.param in names_of(v) for v in nats.values()):
+            n = _with_another_parameter(n, nats)
         if isinstance(n, Sum):
             return _with_another_sum(n, nats, exprs)
         return changed(n, change)
@@ -339,11 +344,21 @@ def _with_another_sum(s: Sum, nats: Mapping[str, Nat], exprs: Mapping[str, Expr]
 
 
 def _with_another_variable(type: ArrayType, nats: Mapping[str, Nat]) -> ArrayType:
-    taken = {name for v in nats.values() for name in names_of(v)} | names_of(type)
-    var = type.var
-    while var in taken:
-        var += "'"
+    var = _another(type.var, type, nats)
     return ArrayType(type.at(named(var)), type.length, var)
+
+
+def _with_another_parameter(fn: NFun, nats: Mapping[str, Nat]) -> NFun:
+    param = _another(fn.param, fn, nats)
+    return NFun(param, cast("Expr", substituted(fn.body, {fn.param: named(param)})))
+
+
+def _another(name: str, node: Node, nats: Mapping[str, Nat]) -> str:
+    """A name that neither a node nor naturals mention."""
+    taken = {each for v in nats.values() for each in names_of(v)} | names_of(node)
+    while name in taken:
+        name += "'"
+    return name
 
 
 def to_nat(expr: Expr) -> Nat:
