@@ -116,7 +116,7 @@ RECIPES = {
     "position split": lambda: r.position_split(spmv(), 5),
     "segments": lambda: r.position_segments(spmv()),
     "segments of runs": lambda: r.position_segments(spmv(), 3, 8),
-    "staged": lambda: r.position_staged(spmv(), 2, 8),
+    "staged": lambda: r.position_staged(spmv(), 2, 8, 64),  # rows span tiles
     "staged TTV": lambda: r.position_staged(ttv(), 1, 4),
     "TTV": lambda: r.position_split(ttv()),
     "SpMM rows": lambda: r.spmm_rows(spmm(32)),

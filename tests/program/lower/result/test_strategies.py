@@ -250,3 +250,12 @@ def test_equal_index_arrays_are_the_same_pattern() -> None:
     assert caught.value.code == "E509"
     with pytest.raises(ow.DataError):
         plan(B=ow.tensor(np.ones((7, 4)), format=ow.CSR, name="B"))
+
+
+@pytest.mark.parametrize("strategy", ["count", "append"])
+def test_the_last_run_of_a_split_loop_closes_no_row_beyond_the_last(strategy: str) -> None:
+    size = 2 * SIZES["i"] // 3
+    assert SIZES["i"] % size
+    stmt = statement("sum").split("i", "i0", "i1", size).assemble(strategy)
+    with interpreting(Interpreted):
+        stmt.compile(loader=lambda compiled: compiled)()
