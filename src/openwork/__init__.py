@@ -156,9 +156,9 @@ from openwork.loops.nodes import OutputRaceStrategy, ParallelUnit
 from openwork.loops.relations import BoundType
 from openwork.recipes import atomic_parallel
 from openwork.runtime.host.threads import set_num_threads, thread_count
-from openwork.tensor import entry
 from openwork.tensor.create import empty, from_arrays, placeholder, tensor
 from openwork.tensor.exchange.numpy_functions import FUNCTIONS
+from openwork.tensor.functions import entry
 from openwork.tensor.functions.compute import assign, compute, parse
 from openwork.tensor.functions.einsum import einsum
 from openwork.tensor.functions.elements import (

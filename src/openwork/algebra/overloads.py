@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Generic, TypeVar
 
 from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op
 
+R = TypeVar("R")
 
-class Overloaded:
-    """A base of terms and tensors, which Python's operators combine.
+
+class Overloaded(Generic[R]):
+    """A base of terms and tensors, which Python's operators combine to an `R`.
 
     `==` and `!=` compare elements, as `<` does. So sets and dictionaries look objects up by
     identity.
@@ -22,182 +24,107 @@ class Overloaded:
     __hash__ = object.__hash__
 
     @abstractmethod
-    def __openwork_apply__(self, op: Op, args: Sequence[object]) -> Any:
+    def __openwork_apply__(self, op: Op, args: Sequence[object]) -> R:
         """`op` applied to `args`, of which this is one."""
 
-    def __add__(self, other: object) -> Any:
+    def __add__(self, other: object) -> R:
         return self.__openwork_apply__(ops.ADD, (self, other))
 
-    def __radd__(self, other: object) -> Any:
+    def __radd__(self, other: object) -> R:
         return self.__openwork_apply__(ops.ADD, (other, self))
 
-    def __sub__(self, other: object) -> Any:
+    def __sub__(self, other: object) -> R:
         return self.__openwork_apply__(ops.SUB, (self, other))
 
-    def __rsub__(self, other: object) -> Any:
+    def __rsub__(self, other: object) -> R:
         return self.__openwork_apply__(ops.SUB, (other, self))
 
-    def __mul__(self, other: object) -> Any:
+    def __mul__(self, other: object) -> R:
         return self.__openwork_apply__(ops.MUL, (self, other))
 
-    def __rmul__(self, other: object) -> Any:
+    def __rmul__(self, other: object) -> R:
         return self.__openwork_apply__(ops.MUL, (other, self))
 
-    def __truediv__(self, other: object) -> Any:
+    def __truediv__(self, other: object) -> R:
         return self.__openwork_apply__(ops.DIV, (self, other))
 
-    def __rtruediv__(self, other: object) -> Any:
+    def __rtruediv__(self, other: object) -> R:
         return self.__openwork_apply__(ops.DIV, (other, self))
 
-    def __floordiv__(self, other: object) -> Any:
+    def __floordiv__(self, other: object) -> R:
         return self.__openwork_apply__(ops.FLOOR_DIVIDE, (self, other))
 
-    def __rfloordiv__(self, other: object) -> Any:
+    def __rfloordiv__(self, other: object) -> R:
         return self.__openwork_apply__(ops.FLOOR_DIVIDE, (other, self))
 
-    def __mod__(self, other: object) -> Any:
+    def __mod__(self, other: object) -> R:
         return self.__openwork_apply__(ops.REMAINDER, (self, other))
 
-    def __rmod__(self, other: object) -> Any:
+    def __rmod__(self, other: object) -> R:
         return self.__openwork_apply__(ops.REMAINDER, (other, self))
 
-    def __pow__(self, other: object) -> Any:
+    def __pow__(self, other: object) -> R:
         return self.__openwork_apply__(ops.POW, (self, other))
 
-    def __rpow__(self, other: object) -> Any:
+    def __rpow__(self, other: object) -> R:
         return self.__openwork_apply__(ops.POW, (other, self))
 
-    def __and__(self, other: object) -> Any:
+    def __and__(self, other: object) -> R:
         return self.__openwork_apply__(ops.BITWISE_AND, (self, other))
 
-    def __rand__(self, other: object) -> Any:
+    def __rand__(self, other: object) -> R:
         return self.__openwork_apply__(ops.BITWISE_AND, (other, self))
 
-    def __or__(self, other: object) -> Any:
+    def __or__(self, other: object) -> R:
         return self.__openwork_apply__(ops.BITWISE_OR, (self, other))
 
-    def __ror__(self, other: object) -> Any:
+    def __ror__(self, other: object) -> R:
         return self.__openwork_apply__(ops.BITWISE_OR, (other, self))
 
-    def __xor__(self, other: object) -> Any:
+    def __xor__(self, other: object) -> R:
         return self.__openwork_apply__(ops.BITWISE_XOR, (self, other))
 
-    def __rxor__(self, other: object) -> Any:
+    def __rxor__(self, other: object) -> R:
         return self.__openwork_apply__(ops.BITWISE_XOR, (other, self))
 
-    def __lshift__(self, other: object) -> Any:
+    def __lshift__(self, other: object) -> R:
         return self.__openwork_apply__(ops.LEFT_SHIFT, (self, other))
 
-    def __rlshift__(self, other: object) -> Any:
+    def __rlshift__(self, other: object) -> R:
         return self.__openwork_apply__(ops.LEFT_SHIFT, (other, self))
 
-    def __rshift__(self, other: object) -> Any:
+    def __rshift__(self, other: object) -> R:
         return self.__openwork_apply__(ops.RIGHT_SHIFT, (self, other))
 
-    def __rrshift__(self, other: object) -> Any:
+    def __rrshift__(self, other: object) -> R:
         return self.__openwork_apply__(ops.RIGHT_SHIFT, (other, self))
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> R:  # type: ignore[override]
         return self.__openwork_apply__(ops.EQ, (self, other))
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: object) -> R:  # type: ignore[override]
         return self.__openwork_apply__(ops.NE, (self, other))
 
-    def __lt__(self, other: object) -> Any:
+    def __lt__(self, other: object) -> R:
         return self.__openwork_apply__(ops.LT, (self, other))
 
-    def __le__(self, other: object) -> Any:
+    def __le__(self, other: object) -> R:
         return self.__openwork_apply__(ops.LE, (self, other))
 
-    def __gt__(self, other: object) -> Any:
+    def __gt__(self, other: object) -> R:
         return self.__openwork_apply__(ops.GT, (self, other))
 
-    def __ge__(self, other: object) -> Any:
+    def __ge__(self, other: object) -> R:
         return self.__openwork_apply__(ops.GE, (self, other))
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> R:
         return self.__openwork_apply__(ops.NEG, (self,))
 
-    def __invert__(self) -> Any:
+    def __invert__(self) -> R:
         return self.__openwork_apply__(ops.INVERT, (self,))
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> R:
         return self.__openwork_apply__(ops.ABS, (self,))
 
     def __pos__(self) -> Any:
         return self
-
-
-class Closed(Overloaded):
-    """What combines with others to more of its kind, as tensors do; types for editors say so."""
-
-    __slots__ = ()
-    if TYPE_CHECKING:
-
-        def __add__(self, other: Any) -> Self: ...
-
-        def __radd__(self, other: Any) -> Self: ...
-
-        def __sub__(self, other: Any) -> Self: ...
-
-        def __rsub__(self, other: Any) -> Self: ...
-
-        def __mul__(self, other: Any) -> Self: ...
-
-        def __rmul__(self, other: Any) -> Self: ...
-
-        def __truediv__(self, other: Any) -> Self: ...
-
-        def __rtruediv__(self, other: Any) -> Self: ...
-
-        def __floordiv__(self, other: Any) -> Self: ...
-
-        def __rfloordiv__(self, other: Any) -> Self: ...
-
-        def __mod__(self, other: Any) -> Self: ...
-
-        def __rmod__(self, other: Any) -> Self: ...
-
-        def __pow__(self, other: Any) -> Self: ...
-
-        def __rpow__(self, other: Any) -> Self: ...
-
-        def __and__(self, other: Any) -> Self: ...
-
-        def __rand__(self, other: Any) -> Self: ...
-
-        def __or__(self, other: Any) -> Self: ...
-
-        def __ror__(self, other: Any) -> Self: ...
-
-        def __xor__(self, other: Any) -> Self: ...
-
-        def __rxor__(self, other: Any) -> Self: ...
-
-        def __lshift__(self, other: Any) -> Self: ...
-
-        def __rlshift__(self, other: Any) -> Self: ...
-
-        def __rshift__(self, other: Any) -> Self: ...
-
-        def __rrshift__(self, other: Any) -> Self: ...
-
-        def __lt__(self, other: Any) -> Self: ...
-
-        def __le__(self, other: Any) -> Self: ...
-
-        def __gt__(self, other: Any) -> Self: ...
-
-        def __ge__(self, other: Any) -> Self: ...
-
-        def __eq__(self, other: Any) -> Self: ...  # type: ignore[override]
-
-        def __ne__(self, other: Any) -> Self: ...  # type: ignore[override]
-
-        def __neg__(self) -> Self: ...
-
-        def __pos__(self) -> Self: ...
-
-        def __abs__(self) -> Self: ...
-
-        def __invert__(self) -> Self: ...

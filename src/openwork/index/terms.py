@@ -23,7 +23,7 @@ from openwork.index.select import element as selected, window
 from openwork.index.show import show
 
 
-class Term(Overloaded):
+class Term(Overloaded[Any]):
     """An expression over accesses, index variables and numbers.
 
     It has no truth value. Index variables of one name are one object.

@@ -27,7 +27,7 @@ int32, int64, bool_ = Scalar("int32"), Scalar("int64"), Scalar("bool")
 _SCALARS = ("float32", "float64", "int32", "int64", "bool")
 
 
-class Term(Overloaded):
+class Term(Overloaded[Any]):
     """An expression as users hold it."""
 
     __slots__ = ("node",)

@@ -77,6 +77,11 @@ class Operand:
         return self._storage
 
     @property
+    def _waits(self) -> bool:
+        """Whether a statement has to be computed before there are arrays."""
+        return False
+
+    @property
     def storage(self) -> Storage:
         """The arrays.
 

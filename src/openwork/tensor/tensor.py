@@ -1,7 +1,8 @@
-"""Tensors: named arrays in a format, with operators.
+"""Tensors: named arrays in a format, and all that users call on them.
 
-An assignment to an access, `y[i] = ...`, is lazy. The tensor records it, and runs it once, when the
-tensor is read. A kernel that writes to the tensor supersedes it. Operands are read when it runs.
+Most methods are a line over a function of operands, under NumPy's or SciPy's name. An assignment to
+an access, `y[i] = ...`, is lazy. The tensor records it, and runs it once, when the tensor is read.
+A kernel that writes to the tensor supersedes it. Operands are read when it runs.
 """
 
 from __future__ import annotations
@@ -9,63 +10,54 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from html import escape
+from importlib import import_module
 from math import prod
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from openwork.algebra.entries import Entry
+import numpy as np
+from scipy import sparse
+
+from openwork.algebra import operators as ops
+from openwork.algebra.encodings import as_stored
+from openwork.algebra.entries import Complex, Entry
 from openwork.algebra.operators import Op
+from openwork.algebra.overloads import Overloaded
+from openwork.algebra.types import Number
 from openwork.errors import FormatError, InternalError, ParseError, ShapeError, UserError
 from openwork.format.formats import Format, as_format
 from openwork.index.checks import check, wrong_order
 from openwork.index.einstein import explicit
-from openwork.index.nodes import Access, Apply, Assignment, Expr, IndexVar, TensorVar
+from openwork.index.nodes import Access, Apply, Assignment, Expr
 from openwork.index.terms import Term, any_terms, applied, as_expr, as_variable, element
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Array, Storage
-from openwork.tensor.arraylike import Arraylike
+from openwork.tensor.arithmetic import matmul, matmul_again
 from openwork.tensor.convert.convert import convert
-from openwork.tensor.convert.pack import unpack
+from openwork.tensor.convert.pack import to_numbers, unpack
 from openwork.tensor.draw.cells import MOST_CELLS
 from openwork.tensor.draw.html import tensor_html
 from openwork.tensor.draw.svg import draw_svg
 from openwork.tensor.draw.text import draw, summary
 from openwork.tensor.eager import assign
-from openwork.tensor.elementwise import ARGUMENTS, elementwise, operation
+from openwork.tensor.elementwise import ARGUMENTS, NUMBERS, elementwise, operation
+from openwork.tensor.exchange.elsewhere import ELSEWHERE
 from openwork.tensor.exchange.export import to_array, to_coo, to_cupy, to_scipy, to_torch
-from openwork.tensor.exchange.facts import Facts
+from openwork.tensor.exchange.facts import Facts, facts_of
 from openwork.tensor.exchange.interop import Wish, fitted, from_levels, storage_from
-from openwork.tensor.exchange.libraries import to_networkx, to_pandas, to_pydata
+from openwork.tensor.exchange.libraries import library_of, to_networkx, to_pandas, to_pydata
+from openwork.tensor.exchange.numpy_functions import FUNCTIONS, IsSparse
 from openwork.tensor.exchange.records import contracted, expanded
-from openwork.tensor.operand import auto_name
+from openwork.tensor.operand import Operand, auto_name
+from openwork.tensor.rearrange.broadcast import check_axes, permute, squeeze as without_modes
+from openwork.tensor.rearrange.index import assign as put, select
+from openwork.tensor.rearrange.shape import diagonal, reshaped, without_fill
+from openwork.tensor.recorded import Record, Recorded, compute
+from openwork.tensor.reductions import Axis, arg_extreme, mean, reduction, variance
 from openwork.tensor.statement import Statement
-from openwork.tree import walk
+from openwork.tensor.ufuncs import by_function, by_ufunc
 
 
-class Record(NamedTuple):
-    """An assignment to a tensor, or an accumulation by `op`."""
-
-    variables: tuple[IndexVar, ...]
-    rhs: Expr
-    op: Op | None
-
-
-class Recorded(NamedTuple):
-    """What was assigned to a tensor, and the arrays that it had before the first of `records`.
-
-    Accumulations follow the record that they add to. Once all have run, only the newest is kept,
-    as the tensor's statement.
-    """
-
-    records: tuple[Record, ...]
-    before: Storage | None
-
-    def then(self, record: Record) -> Recorded:
-        """With another assignment, which replaces all others unless it accumulates."""
-        earlier = () if record.op is None else self.records
-        return Recorded((*earlier, record), self.before)
-
-
-class Tensor(Arraylike):
+class Tensor(Overloaded["Tensor"], Operand):
     """A tensor: shape, element type, format, and the arrays of the format.
 
     Created by `ow.tensor`, `ow.empty`, `ow.placeholder` and `ow.read`, and by computing. Indexing
@@ -78,6 +70,35 @@ class Tensor(Arraylike):
     """
 
     _recorded: Recorded | None = None
+
+    @classmethod
+    def of(cls, storage: Storage, name: str | None = None) -> Self:
+        """A tensor over `storage`, whose arrays are trusted."""
+        called = auto_name() if name is None else name
+        return cls(called, storage.shape, facts_of(storage), storage)
+
+    @classmethod
+    def made(cls, operand: Operand) -> Self:
+        """A tensor over a kernel's result, under a new name."""
+        return cls(auto_name(), operand._shape, operand._facts, operand._storage)
+
+    @classmethod
+    def wrap(cls, obj: object) -> Self:
+        """A foreign array or number as the operand of one call, without a copy if possible."""
+        name = auto_name()
+        return cls.of(storage_from(obj, Wish(name, share=True)), name)
+
+    @property
+    def _host(self) -> Storage:
+        """The storage in main memory."""
+        return self.storage.host()
+
+    def to_numpy(self) -> Array:
+        """The tensor as a NumPy array; a dense tensor shares its memory with it.
+
+        The components of entries that are records come last.
+        """
+        return to_numbers(self._host)
 
     # Index notation
 
@@ -155,7 +176,7 @@ class Tensor(Arraylike):
     def _arrays(self) -> Storage | None:
         """The arrays, computed if a statement is recorded; None if the tensor has no data."""
         if self._waits:
-            _compute(self)
+            compute(self)
         return self._storage
 
     @property
@@ -205,7 +226,7 @@ class Tensor(Arraylike):
             self._recorded = Recorded(self._recorded.records[-1:], None)
 
     def _assignment(self, record: Record) -> Assignment:
-        return Assignment(Access(self.tensor_var, record.variables), record.rhs, record.op)
+        return record.assignment(self.tensor_var)
 
     def _like(self, storage: Storage | None) -> Self:
         """A tensor like this one over other arrays."""
@@ -216,30 +237,518 @@ class Tensor(Arraylike):
         recorded = self._recorded
         if recorded is None or self._storage is not None:
             return
-        storage = recorded.before
-        for record in recorded.records:
-            storage = self._result(record, storage)
+        storage = recorded.result(self.tensor_var, self._like)
         if storage is not None:
             self.__openwork_store__(storage)
 
-    def _result(self, record: Record, old: Storage | None) -> Storage:
-        """The arrays of a recorded statement's result; `old` stays unchanged."""
-        assignment = check(self._assignment(record))
-        sources = list(_sources(record))
-        for source in sources:
-            if source._storage is None:
-                raise ShapeError(
-                    f"{self.name} cannot be computed: {source.name} is a placeholder and has no "
-                    "data",
-                    code="E203",
-                    hint=f"compile {self.name}.statement, and pass {source.name}=... to the kernel",
-                )
-        result = self._like(old)
-        lhs = Access(result.tensor_var, record.variables)
-        on_gpu = any(each.device == "cuda" for each in (result, *sources))
-        kernel = Statement(replace(assignment, lhs=lhs)).compile("cuda" if on_gpu else "cpu")
-        made: Storage = kernel().storage
+    # Facts
+
+    @property
+    def order(self) -> int:
+        """The number of modes."""
+        return len(self._shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of modes, as NumPy calls it."""
+        return len(self._shape)
+
+    @property
+    def nnz(self) -> int:
+        """The number of stored entries, explicit zeros included."""
+        return self.storage.nnz
+
+    @property
+    def size(self) -> int:
+        """The number of elements, absent ones included; `nnz` counts the stored ones."""
+        return prod(self.storage.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all arrays of the format, indices included."""
+        return sum(int(array.nbytes) for array in self.storage.addressed)
+
+    def __len__(self) -> int:
+        if not self.order:
+            raise TypeError(f"{self.name} is a scalar and has no length")
+        return int(self.storage.shape[0])
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def __iter__(self) -> Iterator[Self]:
+        return (self._selected(n) for n in range(len(self)))
+
+    # Elements by number
+
+    def _selected(self, subscript: object) -> Self:
+        """The elements that NumPy's subscripts name."""
+        return self._over(select(self.storage, subscript, self.name))
+
+    def _put(self, subscript: object, value: object) -> None:
+        """Write elements in place; only stored ones have a place."""
+        values = self.storage.values
+        if not getattr(values, "flags", None) or not values.flags.writeable:
+            raise FormatError(
+                f"{self.name} is read-only, on a GPU, or has coordinates among its values",
+                code="E406",
+                hint='A.to(A.format.with_layout("AoS")) has them apart',
+            )
+        plain = value.to_numpy() if isinstance(value, Tensor) else value
+        if not put(self.storage, subscript, plain, self.name):
+            raise FormatError(
+                f"{self.name} has no place for some of these elements: {self.format!r} stores "
+                f"{self.nnz} of {self.size}",
+                code="E406",
+                hint="make a tensor that has them: A + ow.tensor((coords, values), shape=A.shape)",
+            )
+
+    # Operators: each builds a statement, compiles it once, and runs it
+
+    def _operand(self, other: object) -> Any:
+        """`other` as a tensor, or NotImplemented where Python should try something else."""
+        if isinstance(other, Tensor):
+            return other
+        return type(self).wrap(other) if _is_array(other) else NotImplemented
+
+    def __matmul__(self, other: object) -> Self:
+        if type(other) is np.ndarray:
+            again = matmul_again(self, other)
+            if again is not None:
+                return self.made(again)
+        operand = self._operand(other)
+        return operand if operand is NotImplemented else self.made(matmul(self, operand))
+
+    def __rmatmul__(self, other: object) -> Self:
+        operand = self._operand(other)
+        return operand if operand is NotImplemented else self.made(matmul(operand, self))
+
+    def _applied(self, op: Op, *args: Any) -> Self:
+        return self.made(elementwise(operation(op), (self, *args)))
+
+    def conj(self) -> Self:
+        """The complex conjugate of each element."""
+        return self._applied(ops.CONJ)
+
+    conjugate = conj
+
+    @property
+    def real(self) -> Self:
+        """The real part of each element."""
+        return self._applied(ops.REAL)
+
+    @property
+    def imag(self) -> Self:
+        """The imaginary part of each element."""
+        return self._applied(ops.IMAG)
+
+    def clip(self, min: Any = None, max: Any = None) -> Self:
+        """The elements within bounds; what lies beyond one becomes the bound."""
+        made = self
+        for op, bound in ((ops.MAX, min), (ops.MIN, max)):
+            if bound is not None:
+                made = made._applied(op, bound)
         return made
+
+    def __openwork_apply__(self, op: Op, args: Sequence[object]) -> Any:
+        """`op` element by element; NotImplemented where Python should try something else."""
+        if not all([isinstance(arg, ARGUMENTS) for arg in args]):
+            if any_terms(args):
+                return applied(op, *args)
+            args = [arg if isinstance(arg, ARGUMENTS) else self._operand(arg) for arg in args]
+            if any(arg is NotImplemented for arg in args):
+                return NotImplemented
+        made = self.made(elementwise(operation(op), args))
+        if op.compares and not made.format.is_dense and made.device == "cpu":
+            return made.prune()  # what does not hold is not stored
+        return made
+
+    def equals(self, other: object) -> bool:
+        """Whether `other` has the same shape and values, whatever its format and element type.
+
+        A NaN is not equal to itself, as in `numpy.array_equal`.
+
+        >>> from openwork.tensor.create import tensor
+        >>> A = tensor([[0, 3], [4, 0]], format="CSR")
+        >>> A.equals(A.to("COO(2)")), A.equals([[0, 3], [4, 5]])
+        (True, False)
+        """
+        operand = other if isinstance(other, Tensor) else type(self).wrap(other)
+        if self.storage.shape != operand.storage.shape:
+            return False
+        differing: Storage = (self != operand)._host
+        if differing.format.is_dense:
+            return not differing.values.any()
+        _, values = unpack(differing)
+        if differing.fill and values.size < prod(differing.shape):
+            return False
+        return not values.any()
+
+    # SciPy's linear operators
+
+    def dot(self, other: object) -> Any:
+        """The product with a vector, a matrix or a number: `A @ B`, or `A * b`."""
+        scales = self.order == 0 or isinstance(other, NUMBERS) or getattr(other, "ndim", 1) == 0
+        return self * other if scales else self @ other
+
+    def matvec(self, x: Any) -> Array:
+        """The product with a NumPy vector, as a NumPy vector: for SciPy's solvers.
+
+        >>> from openwork.tensor.create import tensor
+        >>> tensor([[1.0, 2.0], [0.0, 3.0]], format="CSR").matvec(np.ones(2))
+        array([3., 3.])
+        """
+        again = matmul_again(self, x) if type(x) is np.ndarray else None
+        if again is not None and again.format.plain and again.format.ndim == 1:
+            return again.storage.values
+        return np.asarray((self @ x).to_numpy())
+
+    def matmat(self, x: Any) -> Array:
+        """The product with a NumPy matrix, as a NumPy matrix."""
+        return np.asarray((self @ x).to_numpy())
+
+    def rmatvec(self, x: Any) -> Array:
+        """The product of the conjugate transpose with a NumPy vector."""
+        if self._is_real:
+            return self.T.matvec(x)
+        return np.conj(self.T.matvec(np.conj(x)))
+
+    rmatmat = rmatvec
+
+    def adjoint(self) -> Self:
+        """The conjugate transpose."""
+        return self.T if self._is_real else self.T.conj()
+
+    @property
+    def _is_real(self) -> bool:
+        return not isinstance(self.dtype, Entry) and self.dtype.kind != "c"
+
+    @property
+    def H(self) -> Self:
+        """The conjugate transpose."""
+        return self.adjoint()
+
+    # Reductions
+
+    def sum(
+        self, axis: Axis = None, dtype: object = None, out: None = None, keepdims: bool = False
+    ) -> Self:
+        """The sum over one mode, several, or all of them; the result is dense.
+
+        Small integers are added up in 64 bits, as NumPy does.
+
+        Args:
+            axis: the modes to sum over; negative ones count from the end.
+            dtype: the element type to add up in.
+            out: accepted from NumPy, which passes None.
+            keepdims: whether these modes stay, with extent 1.
+
+        >>> from openwork.tensor.create import tensor
+        >>> tensor([[1.0, 2.0], [3.0, 4.0]]).sum(axis=0).to_numpy()
+        array([4., 6.])
+        """
+        _without(out)
+        return self.made(reduction("sum", self, axis, keepdims, dtype))
+
+    def prod(
+        self, axis: Axis = None, dtype: object = None, out: None = None, keepdims: bool = False
+    ) -> Self:
+        """The product over modes; one absent zero makes it zero, even beside NaN."""
+        _without(out)
+        return self.made(reduction("prod", self, axis, keepdims, dtype))
+
+    def min(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
+        """The least element over modes, absent ones included."""
+        _without(out)
+        return self.made(reduction("min", self, axis, keepdims))
+
+    def max(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
+        """The greatest element over modes, absent ones included.
+
+        >>> from openwork.tensor.create import tensor
+        >>> tensor([[-1, 0], [-2, -3]], format="CSR").max(axis=1).to_numpy()
+        array([ 0, -2])
+        """
+        _without(out)
+        return self.made(reduction("max", self, axis, keepdims))
+
+    def any(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
+        """Whether some element over modes is not zero."""
+        _without(out)
+        return self.made(reduction("any", self, axis, keepdims))
+
+    def all(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
+        """Whether no element over modes is zero."""
+        _without(out)
+        return self.made(reduction("all", self, axis, keepdims))
+
+    def mean(
+        self, axis: Axis = None, dtype: object = None, out: None = None, keepdims: bool = False
+    ) -> Self:
+        """The arithmetic mean over modes."""
+        _without(out)
+        return self.made(mean(self, axis, keepdims, dtype))
+
+    def var(
+        self,
+        axis: Axis = None,
+        dtype: object = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+    ) -> Self:
+        """The variance over modes: the sum of squares is divided by `ddof` less than the count."""
+        _without(out)
+        given = self if dtype is None else self.astype(dtype)
+        return self.made(variance(given, axis, keepdims, ddof))
+
+    def std(
+        self,
+        axis: Axis = None,
+        dtype: object = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+    ) -> Self:
+        """The standard deviation over modes."""
+        return self.var(axis, dtype, out, ddof, keepdims)._applied(ops.SQRT)
+
+    def argmin(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Self:
+        """The first coordinate of the least element, along a mode, or in row-major order."""
+        _without(out)
+        return self.made(arg_extreme(ops.MIN, self, axis, keepdims))
+
+    def argmax(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Self:
+        """The first coordinate of the greatest element, along a mode, or in row-major order."""
+        _without(out)
+        return self.made(arg_extreme(ops.MAX, self, axis, keepdims))
+
+    # Shapes
+
+    def _over(self, storage: Storage) -> Self:
+        return self if storage is self._storage else self.of(storage)
+
+    def astype(self, dtype: object) -> Self:
+        """The tensor with elements of another type; the index arrays are shared."""
+        wanted = as_stored(dtype)
+        if wanted == self.dtype:
+            return self
+        return self.of(self.storage.astype(wanted), self._name)
+
+    @property
+    def T(self) -> Self:
+        """The tensor with its modes reversed; the arrays are shared."""
+        return self.transpose()
+
+    @property
+    def mT(self) -> Self:
+        """The tensor with its last two modes swapped; the arrays are shared."""
+        return self.swapaxes(-1, -2)
+
+    def _turned(self, modes: tuple[int, ...]) -> Self:
+        storage = self._arrays
+        if storage is None:
+            facts = replace(self._facts, format=self.format.permuted(modes))
+            shape = tuple(self._shape[mode] for mode in modes)
+            return type(self)(f"{self._name}_T", shape, facts)
+        return type(self).of(permute(storage, modes), f"{self._name}_T")
+
+    def transpose(self, *axes: Any) -> Self:
+        """The tensor with its modes in the order `axes`, by default reversed; nothing is copied.
+
+        >>> from openwork.tensor.create import tensor
+        >>> tensor([[1, 2, 3]], format="CSR", name="A").T
+        <Tensor A_T: 3x1 int64, ow.CSC, 3 stored>
+        """
+        given = axes[0] if len(axes) == 1 else axes or None
+        order = range(self.order)[::-1] if given is None else given
+        modes = check_axes(list(order), self.order, self._name)
+        if len(modes) != self.order:
+            raise ShapeError(f"{self._name} has {self.order} modes, axes are {given}", code="E204")
+        return self._turned(modes)
+
+    def swapaxes(self, first: int, second: int) -> Self:
+        """The tensor with two modes swapped; nothing is copied."""
+        (one,), (two,) = (check_axes(a, self.order, self._name) for a in (first, second))
+        modes = list(range(self.order))
+        modes[one], modes[two] = two, one
+        return self._turned(tuple(modes))
+
+    def reshape(self, *shape: Any) -> Self:
+        """The elements in row-major order in another shape; one extent may be -1.
+
+        >>> from openwork.tensor.create import tensor
+        >>> tensor([[0, 3], [4, 0]], format="CSR", name="A").reshape(4, 1).shape
+        (4, 1)
+        """
+        wanted = shape[0] if len(shape) == 1 else shape
+        return self._over(reshaped(self.storage, wanted, self._name))
+
+    def ravel(self) -> Self:
+        """All elements in row-major order, as a vector."""
+        return self.reshape(-1)
+
+    def flatten(self) -> Self:
+        """A copy of all elements in row-major order, as a vector."""
+        return self.of(self.reshape(-1).storage.copy())
+
+    def squeeze(self, axis: Axis = None) -> Self:
+        """The tensor without modes of extent 1: all of them, or those of `axis`."""
+        shape = self.storage.shape
+        every = tuple(mode for mode, extent in enumerate(shape) if extent == 1)
+        axes = every if axis is None else check_axes(axis, self.order, self._name)
+        if not set(axes) <= set(every):
+            raise ShapeError(f"{self._name} of shape {shape} cannot lose modes {axes}", code="E204")
+        return self._over(without_modes(self.storage, axes))
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
+        """The elements whose coordinates in two modes are `offset` apart.
+
+        >>> from openwork.tensor.create import tensor
+        >>> tensor([[1, 2], [0, 4]], format="CSR").diagonal().to_numpy()
+        array([1, 4])
+        """
+        axes = check_axes((axis1, axis2), self.order, self._name)
+        return self._over(diagonal(self.storage, offset, axes, self._name))
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: object = None) -> Self:
+        """The sum of the diagonal."""
+        return self.diagonal(offset, axis1, axis2).sum(-1, dtype)
+
+    def nonzero(self) -> tuple[Array, ...]:
+        """The coordinates of all elements that are not zero, an array for each mode."""
+        coords, values = (self != 0).to_coo()
+        coords = coords[:, values]
+        if self.fill:
+            coords = np.stack(np.nonzero(self.to_numpy()))
+        order = np.lexsort(coords[::-1]) if len(coords) else slice(None)
+        return tuple(column.astype(np.int64) for column in coords[:, order])
+
+    def prune(self, tol: float = 0.0) -> Self:
+        """The tensor without stored entries within `tol` of its fill; a dense one is unchanged.
+
+        >>> from openwork.tensor.create import tensor
+        >>> tensor(([[0], [1]], [0.0]), shape=(2, 2)).prune().nnz
+        0
+        """
+        return self._over(without_fill(self.storage, tol))
+
+    # Methods that NumPy has as functions, too, which find ours
+
+    def round(self, decimals: int = 0) -> Self:
+        """Elements rounded to so many decimals, halves to even digits."""
+        made: Self = FUNCTIONS[np.round](self, decimals)
+        return made
+
+    __round__ = round
+
+    def __divmod__(self, other: Any) -> tuple[Self, Self]:
+        return self // other, self % other
+
+    def cumsum(self, axis: int | None = None, dtype: object = None) -> Self:
+        """The sum of all elements up to each, along a mode or in row-major order; dense."""
+        made: Self = FUNCTIONS[np.cumsum](self, axis, dtype)
+        return made
+
+    def cumprod(self, axis: int | None = None, dtype: object = None) -> Self:
+        """The product of all elements up to each, along a mode or in row-major order; dense."""
+        made: Self = FUNCTIONS[np.cumprod](self, axis, dtype)
+        return made
+
+    def take(self, indices: Any, axis: int | None = None) -> Self:
+        """The elements at these places along a mode, or in row-major order."""
+        made: Self = FUNCTIONS[np.take](self, indices, axis)
+        return made
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Self:
+        """Every element so many times in a row, along a mode or in row-major order."""
+        made: Self = FUNCTIONS[np.repeat](self, repeats, axis)
+        return made
+
+    def count_nonzero(self, axis: Axis = None) -> Any:
+        """How many elements are not zero, stored zeros left out."""
+        return FUNCTIONS[np.count_nonzero](self, axis)
+
+    def tolist(self) -> Any:
+        """All elements as nested lists of Python's numbers."""
+        return self.to_numpy().tolist()
+
+    # SciPy's names
+
+    def toarray(self) -> Array:
+        """The tensor as a NumPy array: SciPy's name of `to_numpy`."""
+        return self.to_numpy()
+
+    todense = toarray
+
+    def multiply(self, other: Any) -> Any:
+        """The product element by element: SciPy's name of `*`."""
+        return self * other
+
+    def power(self, exponent: Any) -> Any:
+        """The elements to a power: SciPy's name of `**`."""
+        return self**exponent
+
+    if not TYPE_CHECKING:  # it would let every name pass
+
+        def __getattr__(self, name: str) -> Any:
+            """Names of other libraries that are none of ours are told with what to write."""
+            instead = ELSEWHERE.get(name)
+            tail = f"; write {instead}" if instead else ""
+            raise AttributeError(f"a Tensor has no attribute {name!r}{tail}", name=name, obj=self)
+
+    # Scalars
+
+    def item(self) -> Number | tuple[float, ...]:
+        """The value of a tensor of one element, as a Python number; a tuple of those of a record.
+
+        >>> from openwork.tensor.create import tensor
+        >>> tensor([1.0, 2.5]).sum().item()
+        3.5
+        """
+        if self.size != 1:
+            told = f"{self.name} has {self.size} elements and is not one number"
+            raise ShapeError(told, code="E204")
+        if self.order:
+            return self.reshape(()).item()
+        value: Number | tuple[float, ...] = self.storage.elements.item()
+        if isinstance(self.dtype, Complex) and isinstance(value, tuple):
+            return complex(*value)
+        return value
+
+    def _number(self) -> Any:
+        """The number that a tensor without modes stands for."""
+        if self.order:
+            told = f"{self.name} has {self.order} modes and is not one number"
+            raise ShapeError(told, code="E204", hint="of one element: A.item()")
+        return self.item()
+
+    def __float__(self) -> float:
+        return float(self._number())  # Python refuses complex numbers itself
+
+    def __int__(self) -> int:
+        return int(self._number())
+
+    def __index__(self) -> int:
+        if self.order or self.dtype.kind not in "iu":
+            raise TypeError(f"{self.name} is not one integer, which an index must be")
+        return int(self)
+
+    def __complex__(self) -> complex:
+        return complex(self._number())
+
+    def __bool__(self) -> bool:
+        if self.order:
+            raise ParseError(
+                f"{self.name} has no truth value",
+                code="E112",
+                hint="compare whole tensors with A.equals(B); A == B compares their elements",
+            )
+        value = self.item()
+        return any(value) if isinstance(value, tuple) else bool(value)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and not self.order else format(str(self), spec)
 
     # Arguments of kernels
 
@@ -366,43 +875,46 @@ class Tensor(Arraylike):
         self._name = auto_name() if name is None else name
         return self
 
-    # Operators: each builds a statement, compiles it once, and runs it
-
-    def __openwork_apply__(self, op: Op, args: Sequence[object]) -> Any:
-        """`op` element by element; NotImplemented where Python should try something else."""
-        if not all([isinstance(arg, ARGUMENTS) for arg in args]):
-            if any_terms(args):
-                return applied(op, *args)
-            args = [arg if isinstance(arg, ARGUMENTS) else self._operand(arg) for arg in args]
-            if any(arg is NotImplemented for arg in args):
-                return NotImplemented
-        made = self.made(elementwise(operation(op), args))
-        if op.compares and not made.format.is_dense and made.device == "cpu":
-            return made.prune()  # what does not hold is not stored
-        return made
-
-    def equals(self, other: object) -> bool:
-        """Whether `other` has the same shape and values, whatever its format and element type.
-
-        A NaN is not equal to itself, as in `numpy.array_equal`.
-
-        >>> from openwork.tensor.create import tensor
-        >>> A = tensor([[0, 3], [4, 0]], format="CSR")
-        >>> A.equals(A.to("COO(2)")), A.equals([[0, 3], [4, 5]])
-        (True, False)
-        """
-        operand = other if isinstance(other, Tensor) else type(self).wrap(other)
-        if self.storage.shape != operand.storage.shape:
-            return False
-        differing: Storage = (self != operand)._host
-        if differing.format.is_dense:
-            return not differing.values.any()
-        _, values = unpack(differing)
-        if differing.fill and values.size < prod(differing.shape):
-            return False
-        return not values.any()
-
     # Python's and NumPy's protocols
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """The array that NumPy uses; SciPy calls it for operands that are not its matrices."""
+        if not self.format.is_dense:
+            raise IsSparse(
+                f"{self.name} is sparse and is not made dense implicitly: call .to_numpy() for an "
+                "array, .to_scipy() for a SciPy matrix, or ow.tensor(...) for the other operand"
+            )
+        return np.array(self.to_numpy(), dtype=dtype, copy=copy)
+
+    @property
+    def flags(self) -> Any:
+        """How the array of a dense tensor lies in memory, as in NumPy."""
+        return np.asarray(self).flags
+
+    __array_priority__ = 20.0  # SciPy leaves `matrix * tensor` to us
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The functions of the array API standard, as a module."""
+        space = import_module("openwork.array_api")
+        if api_version not in (None, *space.VERSIONS):
+            raise ValueError(f"{api_version!r} is none of {', '.join(space.VERSIONS)}")
+        return space
+
+    def to_device(self, device: str, /, *, stream: object = None) -> Self:
+        """The tensor on `"cpu"` or `"cuda"`: the standard's name of `to`."""
+        return self.to(device)
+
+    def __array_ufunc__(  # type: ignore[override]  # terms have none
+        self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **more: Any
+    ) -> Any:
+        """NumPy's universal functions, by our operators: `np.sqrt(A)`, `np.add(A, B)`."""
+        return by_ufunc(self, ufunc, method, inputs, out, more)
+
+    def __array_function__(
+        self, function: Any, types: Sequence[type], args: Any, kwargs: Any
+    ) -> Any:
+        """NumPy's functions: by one of ours, or with a dense tensor as `__array__`."""
+        return by_function(function, types, args, kwargs)
 
     def _shared(self, protocol: str) -> Any:
         """The array of a dense tensor, for a protocol; sparse tensors do not support it."""
@@ -499,43 +1011,19 @@ def _rebuilt(name: str, shape: tuple[int, ...], facts: Facts, arrays: Any) -> Te
     return Tensor.of(made.astype(facts.dtype), name).to(device)
 
 
-def _sources(record: Record) -> Iterator[Tensor]:
-    """The tensors that a recorded statement reads."""
-    for node in walk(record.rhs):
-        if isinstance(node, TensorVar) and isinstance(node.source, Tensor):
-            yield node.source
+def _without(out: object) -> None:
+    """Refuse a place for a reduction's result."""
+    if out is not None:
+        raise ParseError(
+            "a reduction has no out=", code="E112", hint="y = A.sum(0), or a kernel's out="
+        )
 
 
-def _compute(tensor: Tensor) -> None:
-    """Run what is recorded for `tensor`, after what is recorded for its operands.
-
-    Raises:
-        ParseError: E107 if a result depends on itself.
-        ShapeError: E203 if an operand is a placeholder.
-    """
-    path = [tensor]  # each needs the next one; a chain may be longer than Python recurses
-    while path:
-        latest = path[-1]
-        needed = _first_waiting(latest)
-        if needed is None:
-            latest._run()
-            path.pop()
-        elif any(each is needed for each in path):
-            names = ", ".join(dict.fromkeys(each.name for each in path))
-            raise ParseError(
-                f"the statements recorded for {names} depend on each other",
-                code="E107",
-                hint="; ".join(str(each.statement) for each in path),
-            )
-        else:
-            path.append(needed)
-
-
-def _first_waiting(tensor: Tensor) -> Tensor | None:
-    """An operand of what is recorded for `tensor` that must be computed first.
-
-    A statement that reads its own result is refused when it runs, so it is skipped here.
-    """
-    records = tensor._recorded.records if tensor._recorded is not None else ()
-    sources = (source for record in records for source in _sources(record))
-    return next((each for each in sources if each._waits and each is not tensor), None)
+def _is_array(obj: object) -> bool:
+    return (
+        isinstance(obj, (list, tuple, np.ndarray, *NUMBERS))
+        or sparse.issparse(obj)
+        or hasattr(obj, "__array_interface__")
+        or hasattr(obj, "__dlpack__")
+        or library_of(obj) in ("pandas", "sparse")
+    )

@@ -12,7 +12,7 @@ from tests.choices import in_turns
 
 import openwork as ow
 from openwork.algebra.entries import Entry
-from openwork.tensor.entry import named
+from openwork.tensor.functions.entry import named
 
 entry = ow.entry
 OWN = entry.define(

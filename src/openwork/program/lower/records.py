@@ -87,7 +87,7 @@ def _addresses(array: p.Array, place: Expr) -> list[Expr]:
 
 
 @dataclass(eq=False)
-class _Number(Overloaded):
+class _Number(Overloaded[Any]):
     """A number of a record while a formula runs: operators on it build larger ones.
 
     `expr`: the number as an expression, once it is built; before, it is `op` of `args`, each with

@@ -10,10 +10,10 @@ from openwork.format.formats import DCSR, Format, as_format
 from openwork.runtime.memory import check_memory
 from openwork.runtime.storage import Array
 from openwork.tensor.create import tensor
-from openwork.tensor.entry import named
 from openwork.tensor.exchange.interop import tell_of_rows, usual
 from openwork.tensor.exchange.validate import check_shape
 from openwork.tensor.files.lines.source import Source
+from openwork.tensor.functions.entry import named
 from openwork.tensor.tensor import Tensor
 
 

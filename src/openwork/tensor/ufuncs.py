@@ -1,0 +1,99 @@
+"""NumPy's functions of tensors: by our operators, by what is registered, or by NumPy if dense."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from openwork.errors import ParseError
+from openwork.tensor.exchange.numpy_functions import FUNCTIONS, UFUNCS, IsSparse
+from openwork.tensor.operand import Operand
+from openwork.tensor.reductions import REDUCTIONS
+
+# What reduces by an operator, as in `np.add.reduce`.
+_REDUCING = {
+    ufunc: name for ufunc, op in UFUNCS.items() for name, each in REDUCTIONS.items() if each is op
+}
+# What accumulates by an operator, as in `np.add.accumulate`.
+_RUNNING: dict[np.ufunc, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
+
+
+def by_ufunc(
+    tensor: Any, ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: Any, more: dict[str, Any]
+) -> Any:
+    """NumPy's universal functions, by our operators: `np.sqrt(A)`, `np.add(A, B)`."""
+    made: Any = NotImplemented
+    wanted = more.pop("dtype", None)
+    if more.get("where", False) is True:
+        more.pop("where")
+    if method == "reduce" and ufunc in _REDUCING:
+        axis = more.pop("axis", 0)
+        made = FUNCTIONS[getattr(np, _REDUCING[ufunc])](tensor, axis, wanted, **more)
+    elif method == "accumulate" and ufunc in _RUNNING:
+        made = FUNCTIONS[_RUNNING[ufunc]](inputs[0], more.pop("axis", 0), wanted)
+    elif method in ("__call__", "outer") and not more:
+        given: Sequence[Any] = (
+            inputs if method == "__call__" else _crossed(*map(tensor._operand, inputs))
+        )
+        if wanted is not None:
+            given = [tensor._operand(each).astype(wanted) for each in given]
+        made = _called(tensor, ufunc, given)
+    if made is NotImplemented or out is None:
+        return made
+    (place,) = out
+    if isinstance(place, Operand) and not place.format.plain:
+        return NotImplemented
+    np.copyto(np.asarray(place), made.to_numpy(), casting="same_kind")
+    return place
+
+
+def _called(tensor: Any, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
+    """A universal function of operands: by an operator, or of dense tensors by NumPy."""
+    if ufunc is np.matmul:
+        left, right = inputs
+        return left @ right if isinstance(left, Operand) else right.__rmatmul__(left)
+    if ufunc in UFUNCS and not (UFUNCS[ufunc].real and _all_dense(inputs)):
+        return tensor.__openwork_apply__(UFUNCS[ufunc], inputs)
+    if ufunc in FUNCTIONS:
+        return FUNCTIONS[ufunc](*inputs)
+    if not _all_dense(inputs):
+        raise ParseError(
+            f"np.{ufunc.__name__} is not an operator of sparse tensors",
+            code="E112",
+            hint="ow.operator defines one; there are "
+            + ", ".join(sorted(each.__name__ for each in UFUNCS)),
+        )
+    arrays = [np.asarray(each) for each in inputs]
+    result = ufunc(*arrays)
+    return tensor.wrap(result) if not isinstance(result, tuple) else result
+
+
+def _all_dense(inputs: Sequence[Any]) -> bool:
+    """Whether NumPy could compute with these operands ittensor."""
+    return all(
+        each.format.is_dense if isinstance(each, Operand) else not sparse.issparse(each)
+        for each in inputs
+    )
+
+
+def by_function(function: Any, types: Sequence[type], args: Any, kwargs: Any) -> Any:
+    """NumPy's functions: by one of ours, or with a dense tensor as `__array__`."""
+    if function in FUNCTIONS:
+        return FUNCTIONS[function](*args, **kwargs)
+    if not all(issubclass(each, (Operand, np.ndarray)) for each in types):
+        return NotImplemented
+    try:
+        return function.__wrapped__(*args, **kwargs)
+    except IsSparse as error:
+        raise TypeError(
+            f"{function.__module__}.{function.__name__} has no form for sparse tensors; "
+            "A.to_numpy() is a dense array for it, A.to_scipy() a matrix of SciPy's"
+        ) from error
+
+
+def _crossed(left: Any, right: Any) -> tuple[Any, Any]:
+    """Two tensors shaped so that every element of one meets every element of the other."""
+    return left.reshape((*left.shape, *[1] * right.order)), right
