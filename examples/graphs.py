@@ -4,6 +4,7 @@ A graph is its adjacency matrix, A(i,j) the weight of the edge from i to j.
 
     q(j) = f(i) * A(i,j)    min_first    BFS: who can be reached from the frontier f
     q(j) = f(i) * A(i,j)    min_plus     SSSP: distances by way of those that became shorter
+    q(j) = B(j,i) * x(i)                 both, from all vertices, where B is A transposed
     m(i) = A(i,j) * f(j)    min_second   components: the least label among the neighbours
     t = L(i,j) * L(i,k) * L(j,k)  plus_pair    triangles: each once, from its largest corner
     y(i) = A(j,i) * s(j)                 PageRank
@@ -16,6 +17,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, cast
@@ -30,8 +32,9 @@ import openwork as ow
 Integers = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.floating[Any]]
 VECTOR = ow.CSF(1)
-# A frontier with more than this part of the edges is pulled into all vertices at once.
-MANY = 0.05
+# A frontier with more than this part of the edges is pulled into all vertices at once; so is every
+# one of a graph with so few edges that all are read before a frontier has become a tensor.
+MANY, FEW = 0.05, 500_000
 
 
 def sparse_vector(places: Integers, values: Any, size: int) -> ow.Tensor:
@@ -40,16 +43,25 @@ def sparse_vector(places: Integers, values: Any, size: int) -> ow.Tensor:
 
 
 class Graph:
-    """An adjacency matrix by rows, and the kernels that walk along its edges."""
+    """An adjacency matrix by rows, and the kernels that walk along its edges.
 
-    def __init__(self, matrix: Any) -> None:
+    `few`: a graph with fewer edges is always walked from all vertices.
+    """
+
+    def __init__(self, matrix: Any, few: int = FEW) -> None:
+        self.few = few
         self.A = ow.tensor(matrix, format=ow.CSR, name="A")
         self.size = self.A.shape[0]
         self.degrees: Integers = np.diff(matrix.indptr)
-        self.kernels: dict[str, ow.Kernel] = {}
+        self.kernels: dict[str, ow.Kernel[ow.Tensor]] = {}
         self.f = sparse_vector(np.zeros(1, np.int32), np.ones(1), self.size).rename("f")
 
-    def along(self, semiring: str) -> ow.Kernel:
+    @cached_property
+    def back(self) -> ow.Tensor:
+        """The edges by where they end."""
+        return self.A.T.to("CSR").rename("B")
+
+    def along(self, semiring: str) -> ow.Kernel[ow.Tensor]:
         """From a sparse frontier along its edges."""
         if semiring not in self.kernels:
             q = ow.empty((self.size,), format=VECTOR, name="q")
@@ -57,6 +69,20 @@ class Graph:
             statement = ow.parse(text, q=q, f=self.f, A=self.A, semiring=semiring)
             self.kernels[semiring] = statement.compile()
         return self.kernels[semiring]
+
+    def into(self, semiring: str, dtype: str = "float64") -> ow.Kernel[ow.Tensor]:
+        """From all vertices, which have a number of some type, along their edges."""
+        if f"into {semiring}" not in self.kernels:
+            x = ow.tensor(np.zeros(self.size, dtype))
+            q = ow.empty(self.size, dtype=dtype)
+            statement = ow.parse("q(j) = B(j,i) * x(i)", q=q, B=self.back, x=x, semiring=semiring)
+            self.kernels[f"into {semiring}"] = statement.compile()
+        return self.kernels[f"into {semiring}"]
+
+    def pulls(self, frontier: Integers) -> bool:
+        """Whether all vertices look back, rather than a frontier ahead."""
+        edges = self.A.nnz
+        return edges < self.few or bool(self.degrees[frontier].sum() > MANY * edges)
 
 
 def bfs(graph: Graph, source: int) -> Integers:
@@ -67,19 +93,16 @@ def bfs(graph: Graph, source: int) -> Integers:
     """
     level = np.full(graph.size, -1, np.int32)
     level[source] = 0
-    push = graph.along("min_first")
-    frontier = np.array([source], np.int32)
-    back = graph.A.T
-    depth, edges = 0, graph.A.nnz
+    frontier, depth = np.array([source], np.int32), 0
     while len(frontier):
         depth += 1
-        if graph.degrees[frontier].sum() > MANY * edges:
-            here = (level == depth - 1).astype(np.float64)
-            reached = back.matvec(here) > 0
+        if graph.pulls(frontier):
+            here = (level == depth - 1).view(np.int8)
+            reached = graph.into("max_second", "int8")(x=here).to_numpy() > 0
             frontier = np.flatnonzero(reached & (level < 0)).astype(np.int32)
         else:
             f = sparse_vector(frontier, np.ones(len(frontier)), graph.size)
-            (places,), _ = push(f=f).to_coo()
+            (places,), _ = graph.along("min_first")(f=f).to_coo()
             frontier = places[level[places] < 0]
         level[frontier] = depth
     return level
@@ -92,14 +115,18 @@ def sssp(graph: Graph, source: int) -> Floats:
     """
     distance = np.full(graph.size, np.inf)
     distance[source] = 0
-    relax = graph.along("min_plus")
     frontier = np.array([source], np.int32)
     while len(frontier):
-        f = sparse_vector(frontier, distance[frontier], graph.size)
-        (places,), found = relax(f=f).to_coo()
-        shorter = found < distance[places]
-        frontier = places[shorter]
-        distance[frontier] = found[shorter]
+        if graph.pulls(frontier):
+            found = graph.into("min_plus")(x=distance).to_numpy()
+            frontier = np.flatnonzero(found < distance).astype(np.int32)
+            distance[frontier] = found[frontier]
+        else:
+            f = sparse_vector(frontier, distance[frontier], graph.size)
+            (places,), found = graph.along("min_plus")(f=f).to_coo()
+            shorter = found < distance[places]
+            frontier = places[shorter]
+            distance[frontier] = found[shorter]
     return distance
 
 
@@ -137,7 +164,7 @@ def pagerank(graph: Graph, damping: float = 0.85, tolerance: float = 1e-6) -> Fl
     n = graph.size
     out = np.asarray(graph.A.sum(axis=1).to_numpy())
     share: Floats = np.divide(1.0, out, out=np.zeros(n), where=out > 0)
-    rank, back = np.full(n, 1 / n), graph.A.T.to("CSR")
+    rank, back = np.full(n, 1 / n), graph.back
     while True:
         lost = rank[out == 0].sum()
         new: Floats = damping * (back.matvec(rank * share) + lost / n) + (1 - damping) / n

@@ -170,10 +170,13 @@ def test_graphs(capsys: pytest.CaptureFixture[str]) -> None:
         module["main"](size, degree)
     assert capsys.readouterr().out.count("theirs") >= 8
     edges = sp.csr_array(module["random_graph"](50, 4))
-    level = module["bfs"](module["Graph"](edges), 3)
     order, parents = sp.csgraph.breadth_first_order(edges, 3)
-    for vertex in order[1:]:
-        assert level[vertex] == level[parents[vertex]] + 1
+    for few in (0, 500):  # edges are followed from where they start, and from where they end
+        graph = module["Graph"](edges, few)
+        level = module["bfs"](graph, 3)
+        for vertex in order[1:]:
+            assert level[vertex] == level[parents[vertex]] + 1
+        np.testing.assert_allclose(module["sssp"](graph, 3), sp.csgraph.dijkstra(edges, indices=3))
 
 
 def test_patterns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,8 @@ class Format:
         >>> SELL(32).with_layout("SoA"), CSR.with_layout("SoA").layout
         (ow.SELL(32).with_layout('SoA'), 'SoA')
         """
+        if layout == self.layout:
+            return self
         return Format(self.levels, self.order, self.tiles, layout)
 
     def of(self, dtype: object) -> Format:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 from weakref import ReferenceType, ref
 
@@ -24,7 +24,13 @@ from openwork.runtime.storage import Array, Storage, copied_levels, placement_of
 from openwork.tensor.convert.convert import convert, convert_blocks
 from openwork.tensor.kernel.compiler import Compiler, Extents
 from openwork.tensor.kernel.promises import Promises
-from openwork.tensor.kernel.result_size import check_size, entries, may_not_fit, room_for
+from openwork.tensor.kernel.result_size import (
+    check_size,
+    entries,
+    is_full,
+    may_not_fit,
+    room_for,
+)
 from openwork.tensor.rearrange.selections import check_bounds, give_extents, made
 
 Shape = tuple[int | None, ...]
@@ -193,11 +199,16 @@ class Binder:
         whether it may still turn out to be too large."""
         assignment = self._plan.assignment
         held = {var.name: storage for var, storage in zip(self.operands, operands, strict=True)}
-        found = entries(assignment, held, extents)
+        found = entries(assignment, held, extents, self._full)
         check_size(assignment, found, extents)
         room = room_for(found, assignment.lhs.dtype.itemsize + 8, usual)
         room = min(room, _MOST_ROOM if wide else INT32_LIMIT.value)
         return room, may_not_fit(found, assignment.lhs, extents)
+
+    @cached_property
+    def _full(self) -> bool:
+        """Whether the result has all entries, whatever sparse operands hold."""
+        return is_full(self._plan.assignment)
 
     def operands_of(
         self, given: tuple[Storage, ...], old: Storage | None, shape: Shape, fixed: bool

@@ -38,15 +38,23 @@ class Entries:
     vars: frozenset[IndexVar]
 
 
-def entries(assignment: Assignment, operands: Mapping[str, Storage], extents: Extents) -> Entries:
-    """The number of entries of the result, each with its block of dense levels below."""
+def entries(
+    assignment: Assignment,
+    operands: Mapping[str, Storage],
+    extents: Extents,
+    full: bool | None = None,
+) -> Entries:
+    """The number of entries of the result, each with its block of dense levels below.
+
+    `full`: what `is_full` says, if that is known.
+    """
     found = _entries(assignment.rhs, operands, extents)
     lhs = assignment.lhs
     levels = lhs.tensor.format.levels
     depth = max(n + 1 for n, level in enumerate(levels) if not level.full)
     below = math.prod(extents[v] for v in lhs.level_vars[depth:])
     whole = math.prod(extents[v] for v in lhs.level_vars[:depth])
-    if is_full(assignment):
+    if is_full(assignment) if full is None else full:
         return Entries(whole, whole, frozenset(lhs.vars))
     least = -(-min(found.least, whole * below) // max(1, below))
     return Entries(least, min(found.most, whole), frozenset(lhs.vars))
