@@ -158,7 +158,7 @@ def _loops(planned: Plan) -> str:
 
 def back(planned: Plan, facts: Specialization, trace: Trace) -> Compiled:
     """Loops to C, specialized to data for which `facts` hold."""
-    lowered, exact = _lowered(planned, facts, trace)
+    lowered, exact = _lowered(planned, facts, trace, vectors=True)
     program, source = to_c(exact, trace)
     quick = lowered.merged > _MOST_OPTIMIZED
     return Compiled(program, source, lowered.variables, lowered.initial, lowered.strides, quick)
@@ -215,8 +215,13 @@ def to_kernels(program: Program, trace: Trace, aligned: bool = True) -> DevicePr
     return device
 
 
-def _lowered(planned: Plan, facts: Specialization, trace: Trace) -> tuple[Lowered, Program]:
-    """Loops to a program, specialized to the extents that the schedule promises."""
+def _lowered(
+    planned: Plan, facts: Specialization, trace: Trace, vectors: bool = False
+) -> tuple[Lowered, Program]:
+    """Loops to a program, specialized to the extents that the schedule promises.
+
+    `vectors`: the processor has vectors.
+    """
     planned = in_strides(undealt(planned))
     verify_loops(planned.loops, names_of(planned.assignment))
     lowered = trace.run(
@@ -229,7 +234,10 @@ def _lowered(planned: Plan, facts: Specialization, trace: Trace) -> tuple[Lowere
     def exact(program: Program) -> Program:
         return with_promised_extents(program, planned, lowered.variables)
 
-    program = _pass("records.c", without_records, lowered.program, trace)
+    def plain(program: Program) -> Program:
+        return without_records(program, vectors)
+
+    program = _pass("records.c", plain, lowered.program, trace)
     return lowered, _pass("extents.c", exact, program, trace)
 
 

@@ -31,6 +31,19 @@ typedef double vector_float64 __attribute__((vector_size(LANES_float64 * sizeof(
 // The same anywhere in an array.
 typedef vector_float64 near_float64 __attribute__((aligned(sizeof(double)), may_alias));
 
+static inline int64_t lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+// Bring memory closer that will be needed soon.
+static inline void ask_for(const void *at) {
+#ifdef __aarch64__
+  // Some cores ignore a prefetch whose address is a sum of two registers.
+  __asm__("" : "+r"(at));
+#endif
+  __builtin_prefetch(at);
+}
+
 // As many elements as the processor has lanes for: 32 or 16 bytes.
 #if defined __AVX__
 #define LANES_narrow_float64 (32 / (int64_t)sizeof(double))
@@ -76,6 +89,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
   const double *restrict A_vals = arrays[3];
   const double *restrict B_vals = arrays[4];
   double *restrict R_vals = arrays[5];
+  const int64_t A2_size = A_pos2[i_size];
   {
     taken_shares i_taken[threads];
     for (int64_t part = 0; part < threads; part++) i_taken[part].count = 0;
@@ -121,6 +135,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   }
                 }
               }
+              ask_for(&A_vals[lesser(pA2 + 42, A2_size - 1) * 3 * 2]);
             }
 #pragma GCC unroll 3
             for (int64_t l = 0; l < 3; l++) {
@@ -164,6 +179,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   }
                 }
               }
+              ask_for(&A_vals[lesser(pA2 + 42, A2_size - 1) * 3 * 2]);
             }
 #pragma GCC unroll 3
             for (int64_t l = 0; l < 3; l++) {
@@ -201,6 +217,7 @@ int32_t kernel(void **arrays, int64_t *sizes) {
                   }
                 }
               }
+              ask_for(&A_vals[lesser(pA2 + 42, A2_size - 1) * 3 * 2]);
             }
 #pragma GCC unroll 3
             for (int64_t l = 0; l < 3; l++) {

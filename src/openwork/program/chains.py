@@ -132,7 +132,7 @@ def _summed(loop: p.For) -> InVectors | None:
         match statement:
             case InVectors():
                 found.append(statement)
-            case Declare(fixed=True) | p.Comment():
+            case Declare(fixed=True) | p.Comment() | p.Prefetch():
                 continue
             case p.If(otherwise=None) if all(
                 isinstance(each, (Declare, p.Prefetch, p.If, p.Block, p.Comment))

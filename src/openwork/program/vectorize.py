@@ -20,8 +20,9 @@ from openwork.program import nodes as p
 from openwork.program.nodes import Array, Binary, Expr, Load, Name, Stmt, Value
 from openwork.tree import Node, bottom_up, children, map_children, replace, walk
 
-# The most bytes of a vector; processors may have narrower ones.
-WIDE, NARROW = 64, 32
+# The most bytes of a vector; processors may have narrower ones. Short ones are those of arrays that
+# ask for them.
+WIDE, NARROW, SHORT = 64, 32, 16
 _SIZES = {"float32": 4, "float64": 8}
 
 
@@ -51,32 +52,36 @@ class SumLanes(Stmt):
 
 def vectorize(program: p.Program) -> p.Program:
     """`program` with vectors in place of the local arrays that consist of whole vectors."""
-    counts = _eligible(program.body)
+    counts, widths = _eligible(program.body)
     while counts:
-        pass_ = _Pass(counts)
+        pass_ = _Pass(counts, widths)
         body = pass_.node(program.body, {})
         wrong = (set(counts) - pass_.summed) | _loose(body, set(counts))
         if not wrong:
-            body = _marked(_from_nothing(body), counts)
+            body = _marked(_from_nothing(body), {name: widths[name] for name in counts})
             return replace(program, body=cast(p.Block, body))
         counts = {name: count for name, count in counts.items() if name not in wrong}
-    return program
+    plain = _marked(program.body, {})
+    return program if plain is program.body else replace(program, body=cast(p.Block, plain))
 
 
-def _eligible(body: p.Block) -> dict[str, int]:
-    """The local arrays that consist of whole vectors, and the number of elements of each."""
+def _eligible(body: p.Block) -> tuple[dict[str, int], dict[str, int]]:
+    """The local arrays that consist of whole vectors: the number of elements of each, and the bytes
+    of its vectors."""
     counts: dict[str, int] = {}
+    widths: dict[str, int] = {}
     wrong: set[str] = set()
     for node in walk(body):
         match node:
-            case p.Local(array=Array(name=name, type=type), count=count):
-                if not _width(type, count) or counts.setdefault(name, count) != count:
+            case p.Local(array=Array(name=name, type=type, vectors=asked), count=count):
+                widths[name] = asked or _width(type, count)
+                if not widths[name] or counts.setdefault(name, count) != count:
                     wrong.add(name)
             case p.Reduction(name=Name(name=name)) | p.Copy(array=Array(name=name)):
                 wrong.add(name)
             case p.Helper(args=args):
                 wrong |= {arg.name for arg in args if isinstance(arg, Array)}
-    return {name: count for name, count in counts.items() if name not in wrong}
+    return {name: count for name, count in counts.items() if name not in wrong}, widths
 
 
 def _width(type: str, count: int) -> int:
@@ -103,10 +108,10 @@ def _loose(node: Node, names: set[str], written_out: bool = False) -> set[str]:
     return found
 
 
-def _marked(node: Node, counts: Mapping[str, int]) -> Node:
+def _marked(node: Node, widths: Mapping[str, int]) -> Node:
     def mark(node: Node) -> Node | None:
-        if isinstance(node, Array) and node.name in counts:
-            return replace(node, vectors=_width(node.type, counts[node.name]))
+        if isinstance(node, Array) and node.vectors != widths.get(node.name, 0):
+            return replace(node, vectors=widths.get(node.name, 0))
         return None
 
     return bottom_up(mark)(node)
@@ -133,8 +138,8 @@ def _from_nothing(body: Node) -> Node:
 class _Pass:
     """Rewrites loops over the arrays of `counts`; `summed`: those that accumulate vectors."""
 
-    def __init__(self, counts: Mapping[str, int]) -> None:
-        self.counts = counts
+    def __init__(self, counts: Mapping[str, int], widths: Mapping[str, int]) -> None:
+        self.counts, self.widths = counts, widths
         self.summed: set[str] = set()
 
     def node(self, node: Node, known: dict[str, Expr]) -> Node:
@@ -171,10 +176,10 @@ class _Pass:
         if loop.reductions or len(types) != 1 or not types <= set(_SIZES):
             return None
         (type,) = types
-        lanes = _Lanes(self.counts, loop.var, type, dict(known))
+        lanes = _Lanes(self.counts, self.widths, loop.var, type, dict(known))
         if not all(lanes.takes(s) for s in body):
             return None
-        widths = {_width(type, self.counts[name]) for name in lanes.touched}
+        widths = {self.widths[name] for name in lanes.touched}
         if len(widths) != 1 or count * _SIZES[type] % max(widths):
             return None
         self.summed |= lanes.summed
@@ -185,9 +190,14 @@ class _Lanes:
     """Whether the statements of one loop can be executed on whole vectors."""
 
     def __init__(
-        self, counts: Mapping[str, int], at: Name, type: str, known: dict[str, Expr]
+        self,
+        counts: Mapping[str, int],
+        widths: Mapping[str, int],
+        at: Name,
+        type: str,
+        known: dict[str, Expr],
     ) -> None:
-        self.counts, self.at, self.type, self.known = counts, at, type, known
+        self.counts, self.widths, self.at, self.type, self.known = counts, widths, at, type, known
         self.own: set[str] = set()  # what the loop declares
         self.places: dict[str, Expr] = {}  # where it stores
         self.touched: set[str] = set()
@@ -239,7 +249,7 @@ class _Lanes:
             return None  # as in values[rank[i]]: the lanes are anywhere
         if array.name not in self.counts:
             return {0: "scalar", 1: "vector"}.get(step)
-        whole = _width(array.type, self.counts[array.name]) // _SIZES[array.type]
+        whole = self.widths[array.name] // _SIZES[array.type]
         if step != 1 or _divisor(form) % whole:
             return None
         self.touched.add(array.name)

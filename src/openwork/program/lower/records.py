@@ -16,20 +16,24 @@ from openwork.algebra.entries import NAMED, Entry
 from openwork.algebra.meaning import Meaning, conversion, meaning
 from openwork.algebra.operators import Op
 from openwork.algebra.overloads import Overloaded
-from openwork.algebra.types import is_record, named
+from openwork.algebra.types import is_record, named, size_of
 from openwork.errors import InternalError, ScheduleError
 from openwork.format.layouts import Bits, Placement, Together
 from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.elements import converted
+from openwork.program.lower.record_sums import SumOfProducts, Terms, sum_of_products
 from openwork.program.nodes import Expr, Load, Name, Stmt, Store, Value, block
 from openwork.tree import Node, map_children, replace, walk
 
 _VECTOR = 16  # bytes of the vectors that every processor has
+_LINE = 64  # bytes of a cache line
 
 
-def without_records(program: p.Program) -> p.Program:
+def without_records(program: p.Program, vectors: bool = False) -> p.Program:
     """`program` with numbers in place of records.
+
+    `vectors`: sums of products may be vectors of terms, see `record_sums`.
 
     sum += A[p] * x[j]   =>   sum_w += A[4 * p] * x[4 * j] - ...; sum_x += ...
     """
@@ -41,7 +45,7 @@ def without_records(program: p.Program) -> p.Program:
         for node in walk(program)
         if isinstance(node, p.Local) and is_record(node.array.type)
     }
-    expansion = _Expansion(split, {node.name for node in names})
+    expansion = _Expansion(split, {node.name for node in names}, vectors)
     body = cast(p.Block, expansion.statement(program.body))
     arguments = tuple(_argument(each) for each in program.arguments)
     return replace(program, arguments=arguments, body=body)
@@ -117,11 +121,14 @@ class _Number(Overloaded[Any]):
 class _Expansion:
     """The rewriting of one program.
 
-    `split`: arrays that stay in registers. `taken`: names that the program uses.
+    `split`: arrays that stay in registers. `taken`: names that the program uses. `vectors`: whether
+    sums may be vectors; `terms`: those of the loops around, by the update in the loop.
     """
 
     split: set[str]
     taken: set[str]
+    vectors: bool = False
+    terms: dict[p.Set, Terms] = field(default_factory=dict)
     names: dict[tuple[str, str], tuple[Name, ...]] = field(default_factory=dict)
 
     # -- expressions ----------------------------------------------------------------------------
@@ -281,6 +288,8 @@ class _Expansion:
                 numbers = self.numbers(value, code)
                 pairs = zip(self.scalars(name), numbers, strict=True)
                 return [p.Declare(each, number, fixed) for each, number in pairs]
+            case p.Set() if s in self.terms:
+                return [self._products(self.terms[s], code)]
             case p.Set(name=name, value=value, op=op) if is_record(name.type):
                 numbers = self._updated(op, self.scalars(name), value, code)
                 rest = _kept(op, NAMED[name.type])
@@ -298,7 +307,8 @@ class _Expansion:
             case p.Do(call=p.Helper(args=args)) if any(is_record(arg.type) for arg in args):
                 return [self._moved(s, code)]
             case p.For():
-                return [self._loop(s, code)]
+                sums = sum_of_products(s, self.split) if self.vectors else None
+                return [self._loop(s, code)] if sums is None else self._in_terms(s, sums, code)
             case p.While():
                 return [replace(s, condition=self.plain(s.condition), body=self.statement(s.body))]
         return [self._other(s, code)]
@@ -354,7 +364,8 @@ class _Expansion:
         where, array = _where(s.array), _flat(s.array)
         addresses = _addresses(s.array, place)
         if isinstance(where, Together):
-            return [replace(s, array=array, index=addresses[0], lines=s.lines * where.step)]
+            lines = -(-where.step * size_of(array.type) // _LINE)
+            return [replace(s, array=array, index=addresses[0], lines=max(s.lines, lines))]
         return [replace(s, array=array, index=each) for each in addresses]
 
     def _moved(self, s: p.Do, code: list[Stmt]) -> Stmt:
@@ -386,6 +397,22 @@ class _Expansion:
             by = replace(by, cleanup=cleanup, balance=balance)
         alone = not reductions and by is None and _sums_short_records(s.body)
         return replace(made, reductions=tuple(reductions), by=by, alone=alone)
+
+    def _in_terms(self, s: p.For, sums: SumOfProducts, code: list[Stmt]) -> list[Stmt]:
+        """A loop that sums products of numbers, with what is before and after it."""
+        made = sums.terms(self.taken)
+        self.terms[sums.update] = made
+        loop = self._loop(s, code)
+        del self.terms[sums.update]
+        return [*made.zeros(), loop, *made.added_to(self.scalars(sums.update.name))]
+
+    def _products(self, terms: Terms, code: list[Stmt]) -> Stmt:
+        """The products of numbers of one iteration, added to their terms."""
+        sums = terms.sums
+        other = converted(sums.other, sums.factor.name)
+        stem = sums.other.array.stem if isinstance(sums.other, Load) else "term"
+        numbers = self._once(stem, sums.factor, self.numbers(other, code), code)
+        return terms.grown(numbers, _flat(sums.vector.array), self.plain(sums.vector.index, code))
 
     def _expression(self, node: Node) -> Node:
         return self.plain(node) if isinstance(node, Expr) else node

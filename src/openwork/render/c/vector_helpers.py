@@ -5,7 +5,7 @@ from __future__ import annotations
 from openwork.algebra.operators import BUILTIN
 from openwork.algebra.types import SUPPORTED
 from openwork.errors import InternalError
-from openwork.program.vectorize import NARROW, WIDE
+from openwork.program.vectorize import NARROW, SHORT, WIDE
 from openwork.render.c.dialect import CTYPES, C
 from openwork.render.spelling import constant
 
@@ -203,21 +203,24 @@ def vector_text(name: str, kind: str) -> str:
 
 def vector_kind(type: str, bytes: int) -> str:
     """The suffix of types and helpers for vectors of so many bytes."""
-    return f"narrow_{type}" if bytes == NARROW else type
+    return {WIDE: "", NARROW: "narrow_", SHORT: "short_"}[bytes] + type
 
 
 def _element(kind: str) -> str:
     """The type of the elements of a kind of vectors."""
-    return kind.removeprefix("narrow_")
+    return kind.rpartition("_")[2]
 
 
 def _types(kind: str) -> str:
     """The vector types, up to the widest or narrow ones."""
     ctype = CTYPES[_element(kind)]
-    most = WIDE if kind == _element(kind) else NARROW
+    most = {"": WIDE, "narrow_": NARROW, "short_": SHORT}[kind.removesuffix(_element(kind))]
     sizes = [size for size in _SIZES if size <= most]
     lines: list[str] = []
-    for size in (*sizes, 16):
+    if not sizes:
+        lanes = f"#define LANES_{kind} ({SHORT} / (int64_t)sizeof({ctype}))"
+        return C.fill(_VECTOR, kind, ctype=ctype, lanes=lanes, sizes=str(SHORT))
+    for size in (*sizes, SHORT):
         word = "elif" if lines else "if"
         lines.append(f"#{word} defined {_SIZES[size]}" if size in sizes else "#else")
         lines.append(f"#define LANES_{kind} ({size} / (int64_t)sizeof({ctype}))")

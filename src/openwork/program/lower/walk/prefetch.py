@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from openwork.errors import InternalError
+from openwork.format.layouts import Together
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Forall
 from openwork.program import nodes as p
@@ -17,6 +19,9 @@ from openwork.tree import replace
 _AHEAD, _LINE = 8, 64
 # How many cache lines of a row to prefetch where a schedule asks for it.
 _LINES = 4
+# Entries of so many bytes are prefetched so many bytes ahead, in the order in which they lie.
+# Measured on Zen 3 with 3x3 blocks: 16 entries ahead are less, 48 no better.
+_LARGE, _FAR = 32, 2048
 
 
 def prefetches(
@@ -83,6 +88,28 @@ def prefetched_rows(
         p.Declare(ahead, coordinate(_AHEAD), fixed=True),
         *code,
     ]
+
+
+def prefetched_entries(ctx: Context, walker: Walker) -> list[p.Stmt]:
+    """Prefetch the records or blocks that the loop along `walker` will come to.
+
+    They follow one another, but processors look ahead no further than the end of a page, and too
+    short for entries that fill a cache line. Smaller ones come in time.
+    """
+    access, level = walker.part.access, walker.level
+    if ctx.on_gpu or access.tensor in ctx.workspaces.table:
+        return []
+    levels, values = access.tensor.format.levels, ctx.names.values(access.tensor)
+    below, blocks = access.level_vars[level + 1 :], ctx.names.inner_blocks
+    if levels[level].strided or not all(var in blocks for var in below):
+        return []
+    bytes = access.dtype.itemsize * prod(blocks[var].size for var in below)
+    if bytes < _LARGE or not isinstance(values.placement, Together | None):
+        return []
+    place = p.arithmetic("min", walker.position + _FAR // bytes, _last(ctx, walker))
+    for n in range(level + 1, len(levels)):
+        place = levels[n].locate(ctx.view(access, n), place, p.Value(0))
+    return [p.Prefetch(values, place, -(-bytes // _LINE))]
 
 
 def _row(ctx: Context, access: Access, scope: Scope) -> tuple[p.Load, p.Expr, list[p.Array]] | None:

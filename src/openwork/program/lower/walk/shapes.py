@@ -15,7 +15,12 @@ from openwork.program.lower.walk.balance import balance
 from openwork.program.lower.walk.cases import Cases
 from openwork.program.lower.walk.merge import merge_loop
 from openwork.program.lower.walk.merge_many import merge_many
-from openwork.program.lower.walk.prefetch import asked_for, prefetched_rows, prefetches
+from openwork.program.lower.walk.prefetch import (
+    asked_for,
+    prefetched_entries,
+    prefetched_rows,
+    prefetches,
+)
 from openwork.program.lower.walk.walkers import Participant, Walker, make_walker
 from openwork.program.nodes import Declare, Expr, Name, Value, block, compare
 from openwork.tree import replace
@@ -115,6 +120,7 @@ class Shape:
         ahead = asked_for(ctx, cases.loop, scope, walker) or [
             *prefetches(ctx, cases.parts, cases.scope, walker, var),
             *prefetched_rows(ctx, cases.parts, cases.scope, walker),
+            *prefetched_entries(ctx, walker),
         ]
         ahead = [] if scope.counting else ahead
         body = block(*recovered, here, visit, *ahead)

@@ -1,0 +1,178 @@
+"""Sums of products of records along a loop, whose terms are vectors.
+
+    for (p = begin; p < end; p++) { j = crd[p];  sum += A[p] * x[j]; }        quaternions
+    =>
+    w[4] = 0;  ...  z[4] = 0;
+    for (p = begin; p < end; p++) {
+      j = crd[p];
+      w[...] += the w of A[p] * the four numbers of x[j];  ...
+    }
+    the w of sum += w[0] - x[1] - y[2] - z[3];  ...
+
+Each number of a product is a sum of products of two numbers, whose signs are always the same. So
+these can be summed first, all those with one number of a factor in a vector, and compilers need not
+find how to permute lanes, which they do not. The order of the additions differs from that of the
+elements' own sum, as in several chains (program/chains.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from openwork.algebra.entries import NAMED, Entry
+from openwork.algebra.meaning import Meaning, meaning
+from openwork.algebra.operators import ADD, MUL, SUB
+from openwork.algebra.types import is_record, size_of
+from openwork.format.layouts import Together
+from openwork.loops.fresh import take_name
+from openwork.program import nodes as p
+from openwork.program.elements import converted
+from openwork.program.nodes import Array, Load, Name, Stmt, Store, Value
+from openwork.tree import walk
+
+# Numbers of the factor that fills a vector, with fewer nothing was gained; the bytes of a vector,
+# and of all vectors together: half of the registers of most processors.
+_FEWEST, _BYTES, _MOST = 4, (16, 32, 64), 256
+
+
+@dataclass(frozen=True)
+class SumOfProducts:
+    """A sum along a loop, `sum += left * right`, one of whose factors is loaded as a vector.
+
+    `factor`: the type that the other one is computed in. `signs[c, k, l]`: what the product of its
+    number k and lane l of the vector counts in number c of the sum.
+    """
+
+    update: p.Set
+    vector: Load
+    other: p.Expr
+    factor: Entry
+    signs: np.ndarray[Any, Any]
+
+    def terms(self, taken: set[str]) -> Terms:
+        """The arrays of the terms, one for each number of the other factor."""
+        kind, stem = NAMED[self.vector.type], f"{self.update.name.name}_by"
+        names = [take_name(f"{stem}_{each}", taken) for each in self.factor.fields]
+        bytes = kind.size * size_of(kind.scalar)
+        arrays = tuple(Array(name, kind.scalar, vectors=bytes) for name in names)
+        return Terms(self, arrays, Name(take_name(f"{stem}_at", taken), p.INDEX))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a sum: vectors, a sum of products in each lane."""
+
+    sums: SumOfProducts
+    arrays: tuple[Array, ...]
+    lane: Name
+
+    def zeros(self) -> list[Stmt]:
+        """The vectors before the loop."""
+        local = [p.Local(array, self._lanes) for array in self.arrays]
+        return [*local, self._each([Store(a, self.lane, Value(0.0, a.type)) for a in self.arrays])]
+
+    def grown(self, numbers: Sequence[p.Expr], array: Array, place: p.Expr) -> Stmt:
+        """The vectors plus each of these numbers times the record at `place`."""
+        row = Load(array, place * self._lanes + self.lane)
+        return self._each(
+            [
+                Store(a, self.lane, p.Apply(MUL, (converted(number, a.type), row), a.type), ADD)
+                for a, number in zip(self.arrays, numbers, strict=True)
+            ]
+        )
+
+    def added_to(self, sums: Sequence[Name]) -> list[Stmt]:
+        """After the loop: the numbers of the sum."""
+        made: list[Stmt] = []
+        for name, signs in zip(sums, self.sums.signs, strict=True):
+            total: p.Expr = name
+            for k, lane in np.argwhere(signs):
+                term: p.Expr = Load(self.arrays[k], Value(int(lane)))
+                sign = float(signs[k, lane])
+                if abs(sign) != 1:
+                    term = p.Apply(MUL, (Value(abs(sign), name.type), term), name.type)
+                total = p.Apply(ADD if sign > 0 else SUB, (total, term), name.type)
+            made.append(p.Set(name, total))
+        return made
+
+    @property
+    def _lanes(self) -> int:
+        return NAMED[self.sums.vector.type].size
+
+    def _each(self, body: list[Stmt]) -> Stmt:
+        return p.For(self.lane, Value(0), Value(self._lanes), p.block(*body), unrolled=True)
+
+
+def sum_of_products(loop: p.For, split: Collection[str]) -> SumOfProducts | None:
+    """The sum that a loop computes, if it can be in vectors; None otherwise.
+
+    `split`: arrays whose records are not in memory.
+    """
+    constant = isinstance(loop.begin, Value) and isinstance(loop.end, Value)
+    if loop.by or loop.simd or loop.unrolled or loop.reductions or loop.once or constant:
+        return None
+    body = loop.body.body if isinstance(loop.body, p.Block) else (loop.body,)
+    updates = [s for s in body if isinstance(s, p.Set) and is_record(s.name.type)]
+    if len(updates) != 1 or sum(node == updates[0].name for node in walk(loop)) > 1:
+        return None
+    return _of_products(updates[0], split)
+
+
+def _of_products(update: p.Set, split: Collection[str]) -> SumOfProducts | None:
+    total = NAMED[update.name.type]
+    if update.op is None or not update.op.adds or total.sum is not None:
+        return None
+    match update.value:
+        case p.Apply(op=op, args=(left, right)) if (
+            op.multiplies and is_record(left.type) and is_record(right.type)
+        ):
+            rule = meaning(op.name, (NAMED[left.type], NAMED[right.type]))
+        case _:
+            return None
+    first, second = rule.arguments
+    signs = _signs(rule)
+    if signs is None or not isinstance(first, Entry) or not isinstance(second, Entry):
+        return None
+    if rule.result != total:
+        return None
+    for vector, kind, other, factor, turned in (
+        (right, second, left, first, signs),
+        (left, first, right, second, signs.swapaxes(1, 2)),
+    ):
+        if not isinstance(vector, Load) or vector.array.name in split or vector.type != kind.name:
+            continue
+        if kind.scalar == total.scalar and _fills_a_vector(vector, factor):
+            return SumOfProducts(update, vector, other, factor, turned)
+    return None
+
+
+def _fills_a_vector(load: Load, factor: Entry) -> bool:
+    """Whether the numbers of a record lie side by side, and there are registers for all terms."""
+    entry, where = NAMED[load.array.type], load.array.placement
+    together = where is None or where == Together(entry.size, entry.size)
+    bytes = entry.size * size_of(entry.scalar)
+    fits = bytes in _BYTES and bytes * factor.size <= _MOST
+    return together and entry.size >= _FEWEST and fits
+
+
+@lru_cache(maxsize=256)
+def _signs(rule: Meaning) -> np.ndarray[Any, Any] | None:
+    """What each product of two numbers counts in each number of a product of records.
+
+    None where some do not count at all, so that lanes would be idle, or where the product is no
+    sum of such products.
+    """
+    sizes = tuple(kind.size for kind in rule.arguments if isinstance(kind, Entry))
+    places = zip(np.indices(sizes), sizes, strict=True)
+    ones = [[1.0 * (at == n) for n in range(size)] for at, size in places]
+    signs = np.array([np.broadcast_to(each, sizes) for each in rule.formula(*ones)])
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(size) for size in sizes)
+    made = np.array(rule.formula(list(a), list(b)))
+    exact = np.allclose(made, np.einsum("ckl,k,l", signs, a, b))
+    return signs if exact and (signs != 0).any(axis=0).all() else None
