@@ -403,6 +403,12 @@ def dual() -> ow.Tensor:
     return matrix(entry.dual(), (3, 3), "D")
 
 
+OWN = entry.define(
+    "own",
+    ["c"],
+    mul=lambda x, y: x.c * y.c,
+    products={(entry.vector(1), True): (None, lambda x, v: x.c * v.r0c0)},
+)
 REFUSED = [
     (
         lambda q, b: q * q.astype(entry.quaternion()) * dual(),
@@ -433,6 +439,14 @@ REFUSED = [
     (lambda q, b: entry.define("a b", ["c"]), "E402", "not a name"),
     (lambda q, b: entry.define("a", ["c"], mul=lambda x, y: x), "E112", "cannot stand"),
     (lambda q, b: entry.define("a", ["c"], mul=lambda x, y: (x.c, y.c)), "E112", "2 fields"),
+    (lambda q, b: entry.define("a", ["c"], mul=lambda x, y: x.d), "E112", "the fields are c"),
+    (lambda q, b: entry.define("a", ["c"], mul=lambda x, y: np.sin(x.c)), "E112", "ow.sqrt"),
+    (
+        lambda q, b: entry.define("a", ["c"], mul=lambda x, y: x.c - y.c),
+        "E111",
+        "(1.0,) is not (",
+    ),
+    (lambda q, b: q * ow.tensor(np.ones((3, 3, 1)), dtype=OWN), "E108", "here own<float64> * own<"),
     (lambda q, b: entry.define("a", ["c"], mul=lambda x, y: x.c * y.c + 1), "E111", "annihilates"),
     (lambda q, b: entry.define("a", ["c"], add=lambda x, y: x.c - y.c), "E111", "commutative"),
 ]

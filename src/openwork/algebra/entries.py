@@ -530,6 +530,13 @@ class Defined(Entry):
         """Whether numbers multiply it field by field."""
         return self.nothing is None and self.sum is None
 
+    @property
+    def known_products(self) -> list[str]:
+        """The products that were defined with this type, as messages name them."""
+        own = [f"{self} * {self}"] if "mul" in dict(self.formulas) else []
+        pairs = ((self, other) if right else (other, self) for other, right, *_ in self.products)
+        return own + [f"{left} * {factor}" for left, factor in pairs]
+
     def has(self, value: complex) -> bool:
         return super().has(value) and (self.scales or value in (0, 1))
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from openwork.algebra.entries import (
     Complex,
+    Defined,
     Entry,
     Formula,
     Grid,
@@ -91,10 +92,21 @@ def meaning(operator: str, kinds: tuple[Kind, ...]) -> Meaning:
     if made is not None:
         return made
     shown = " and ".join(kind.__name__ if isinstance(kind, type) else str(kind) for kind in kinds)
-    hints = {"mul": _PRODUCTS, "add": _SUMS, "sub": _SUMS, "div": _QUOTIENTS}
+    hints = {"mul": _products(kinds), "add": _SUMS, "sub": _SUMS, "div": _QUOTIENTS}
     raise ParseError(
         f"{operator} is not defined for {shown}", code="E108", hint=hints.get(operator)
     )
+
+
+def _products(kinds: Sequence[Kind]) -> str:
+    """The products that there are, with those of the users' types among `kinds`."""
+    own = [
+        each
+        for kind in dict.fromkeys(kinds)
+        if isinstance(kind, Defined)
+        for each in kind.known_products
+    ]
+    return _PRODUCTS if not own else f"{_PRODUCTS}, here {', '.join(own)}"
 
 
 def is_held(kind: Kind, dtype: DType) -> bool:

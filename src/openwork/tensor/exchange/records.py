@@ -91,7 +91,7 @@ def records_to_scipy(storage: Storage, name: str) -> Any:
     raise FormatError(
         f"{name} holds {entry}, which SciPy does not have",
         code="E404",
-        hint="coords, values = tensor.to_coo(), or tensor.to_numpy()",
+        hint="tensor.expand() is the real matrix; tensor.to_coo() and to_numpy() have components",
     )
 
 

@@ -6,7 +6,6 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -305,6 +304,24 @@ def _value(expr: Expr, numbers: Sequence[Any]) -> Any:
     raise InternalError(f"{expr} cannot stand in a formula")
 
 
+class _Fields:
+    """What a formula is called with: the fields of an element, as attributes."""
+
+    def __init__(self, what: str, terms: Mapping[str, Term]) -> None:
+        self.__dict__.update(terms)
+        self._known = f"{what} reads", ", ".join(terms)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # which Python and Openwork ask all objects for
+            raise AttributeError(name)
+        reads, fields = self.__dict__["_known"]
+        raise ParseError(
+            f"the formula {reads} {name}, which is no field",
+            code="E112",
+            hint=f"the fields are {fields}",
+        )
+
+
 def _traced(
     what: str,
     function: Callable[..., Any],
@@ -316,9 +333,16 @@ def _traced(
     for names, scalar in records:
         numbers = range(count, count + len(names))
         terms = [Term(Parameter(n, as_dtype(scalar))) for n in numbers]
-        given.append(SimpleNamespace(**dict(zip(names, terms, strict=True))))
+        given.append(_Fields(what, dict(zip(names, terms, strict=True))))
         count += len(names)
-    made = function(*given)
+    try:
+        made = function(*given)
+    except TypeError as error:  # as NumPy's functions raise
+        raise ParseError(
+            f"the formula {what} fails: {error}",
+            code="E112",
+            hint="+ - * / and Openwork's functions, such as ow.sqrt, work on fields",
+        ) from error
     exprs = tuple(map(as_expr, made if isinstance(made, tuple | list) else (made,)))
     strange = [
         node
@@ -382,7 +406,12 @@ def check_laws(entry: Defined) -> None:
         if wrong.size:
             at = wrong[0]
             raise ParseError(
-                f"{entry}: it is false that {law}: {tuple(left[at])} is not {tuple(right[at])}",
+                f"{entry}: it is false that {law}: {_shown(left[at])} is not {_shown(right[at])}",
                 code="E111",
                 hint=f"for the elements {a[at]}, {b[at]} and {c[at]}",
             )
+
+
+def _shown(numbers: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    """An element's numbers as Python prints them."""
+    return tuple(numbers.ravel().tolist())
