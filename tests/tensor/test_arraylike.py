@@ -55,6 +55,9 @@ def test_products_by_name(complex: bool) -> None:
         for _ in range(3):  # the third call repeats the second
             np.testing.assert_allclose(A.matvec(x), S @ x)
             np.testing.assert_allclose(A.rmatvec(y), S.conj().T @ y)
+            column, block = x[:, None], np.stack([x, -x], 1)
+            np.testing.assert_allclose(A.matvec(column), S @ column)
+            np.testing.assert_allclose(A.matmat(block), S @ block)
             x, y = x + 1, y + 1
         np.testing.assert_allclose(A.matmat(S.toarray().T), (S @ S.T).toarray())
         np.testing.assert_allclose(A.rmatmat(S.toarray()), (S.conj().T @ S).toarray())

@@ -398,14 +398,17 @@ class Tensor(Overloaded["Tensor"], Operand):
         >>> tensor([[1.0, 2.0], [0.0, 3.0]], format="CSR").matvec(np.ones(2))
         array([3., 3.])
         """
+        column = type(x) is np.ndarray and x.ndim == 2 and x.shape[1] == 1
+        if column:  # as SciPy multiplies by a block, one after the other
+            x = x[:, 0]
         again = matmul_again(self, x) if type(x) is np.ndarray else None
-        if again is not None and again.format.plain and again.format.ndim == 1:
-            return again.storage.values
-        return np.asarray((self @ x).to_numpy())
+        if again is not None and again.format.plain and again.format.order in ((0,), (0, 1)):
+            made: Array = again.storage.values.reshape(again.storage.shape)
+        else:
+            made = np.asarray((self @ x).to_numpy())
+        return made[:, None] if column else made
 
-    def matmat(self, x: Any) -> Array:
-        """The product with a NumPy matrix, as a NumPy matrix."""
-        return np.asarray((self @ x).to_numpy())
+    matmat = matvec
 
     def rmatvec(self, x: Any) -> Array:
         """The product of the conjugate transpose with a NumPy vector."""
