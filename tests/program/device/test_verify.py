@@ -78,6 +78,7 @@ WRONG = {
         device(WARPS, loop(WARP, N, Barrier(48)), warps=2, lanes=48),
         "units of 48 threads",
     ),
+    "an array without elements": (device(Shared(OWN, 0), ALL), "without elements: own"),
     "too much shared memory": (device(Shared(OWN, 8 << 10), ALL), "more shared memory"),
     "shared memory declared twice": (
         device(Shared(OWN, 8), Shared(OWN, 8), p.Store(OWN, ZERO, X[ZERO])),

@@ -109,6 +109,9 @@ def _verify_kernel(kernel: Kernel, operands: set[str]) -> None:
     shared = [n for n in walk(kernel.body) if isinstance(n, Shared)]
     if sum(s.count * _size(s.array.type) for s in shared) > _MOST_SHARED:
         raise InternalError(f"{kernel.name} uses more shared memory than a GPU has")
+    empty = [s.array.name for s in shared if s.count < 1]
+    if empty:  # which C++ compilers may accept, and NVRTC does not
+        raise InternalError(f"{kernel.name} has arrays without elements: {', '.join(empty)}")
     used = Counter(n for n in walk(kernel.body) if isinstance(n, p.Array))
     idle = [s.array.name for s in shared if used[s.array] == 1]
     if idle:

@@ -159,6 +159,23 @@ def test_rows_that_no_near_table_holds(
         np.testing.assert_allclose(kernel().to_numpy(), expected.to_numpy(), rtol=1e-14)
 
 
+@pytest.mark.parametrize("tier", tiers.TIERS)
+def test_large_records_whose_rows_no_near_table_holds(
+    tier: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table of one slot listed no keys."""
+    tiers.make_all(tier, monkeypatch)
+    rng, block3 = np.random.default_rng(6), ow.entry.block(3, 3, "float64")
+    A = ow.tensor(
+        (rng.integers(0, 9, (2, 20)), rng.random((20, 3, 3))), shape=(9, 9), dtype=block3,
+        format=ow.CSR, name="A",
+    )  # fmt: skip
+    C = ow.empty((9, 9), format=ow.CSR, dtype=block3, name="C")
+    stmt = ow.parse("C(i,k) = A(i,j) * A(j,k)", A=A, C=C)
+    made = stmt.compile("cuda-emulated")().to_numpy()
+    np.testing.assert_allclose(made, stmt.compile()().to_numpy(), rtol=1e-14)
+
+
 @pytest.mark.parametrize(
     ("dtype", "semiring"),
     [("float32", None), ("complex64", None), ("complex128", None), ("int8", None), ("uint16", None),

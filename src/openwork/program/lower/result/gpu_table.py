@@ -153,7 +153,7 @@ class Table(Workspace):
         listed = size
         if self.tier != FAR:
             slots = self.made.slots if self.tier == NEAR else self.long_slots
-            size, listed = Value(slots), Value(slots * 3 // 4)
+            size, listed = Value(slots), Value(max(1, slots * 3 // 4))
         return [
             Allocate(self.set, size),
             *([Allocate(self.vals, size)] if valued else []),
