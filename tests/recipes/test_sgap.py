@@ -42,6 +42,7 @@ def check(stmt: Any, threads: int, *texts: str) -> str:
 def test_a_thread_takes_one_entry_of_a_whole_block() -> None:
     text = check(r.atomic_parallel(spmm(4), nnz=1, col=4, group=32, threads=256), 256, ", 32>(")
     assert "+= 32" not in text and "+= 256" not in text  # no thread takes a second entry
+    assert "warp" not in text  # the only unit of a block has no number
     text = check(r.atomic_parallel(spmm(8), nnz=1, col=4, group=16, threads=256), 256, ", 16>(")
     assert "threadIdx.x / 128" in text
 

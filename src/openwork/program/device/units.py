@@ -519,7 +519,8 @@ class Distribution:
             few = 0 < (by.most or 0) <= MOST_BLOCKS_Y
             return BLOCK_Y, GRID_Y, few and self.exact(loop)
         if by.kind == "warp":
-            return WARP, Value(g.warps), (by.most or g.warps + 1) <= g.warps
+            number = WARP if g.warps > 1 else Value(0)
+            return number, Value(g.warps), (by.most or g.warps + 1) <= g.warps
         if self.apart[0]:
             return LANE / self.apart[0], Value(by.group), (by.most or by.group + 1) <= by.group
         if lanes := self._apart(loop)[0]:

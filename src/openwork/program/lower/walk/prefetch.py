@@ -101,7 +101,9 @@ def prefetched_entries(ctx: Context, walker: Walker) -> list[p.Stmt]:
         return []
     levels, values = access.tensor.format.levels, ctx.names.values(access.tensor)
     below, blocks = access.level_vars[level + 1 :], ctx.names.inner_blocks
-    if levels[level].strided or not all(var in blocks for var in below):
+    if levels[level].strided or not all(kind.locates for kind in levels[level + 1 :]):
+        return []
+    if not all(var in blocks for var in below):
         return []
     bytes = access.dtype.itemsize * prod(blocks[var].size for var in below)
     if bytes < _LARGE or not isinstance(values.placement, Together | None):
