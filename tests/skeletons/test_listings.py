@@ -80,7 +80,11 @@ def test_the_parameters_of_listing_7(rows: int, splits: int) -> None:
     np.testing.assert_allclose(serial(**SPARSE, xs=X), MATRIX @ X, rtol=2e-5)
 
 
-@pytest.mark.parametrize("text", [*listings.ALL.values(), listings.parallel()])
+# Of `P@i.2` the part would be that of the index.
+PART = "nFun n. fun P: [(int, float)]_n. generate(n, nFun(i => (P@i).2 * (P@(i // 2)).2))"
+
+
+@pytest.mark.parametrize("text", [*listings.ALL.values(), listings.parallel(), PART])
 def test_what_is_printed_is_read_back(text: str) -> None:
     program = sk.parse(text)
     assert sk.parse(program.text) == program

@@ -430,7 +430,8 @@ def _shown(e: Expr) -> tuple[str, int]:
         case Pair(first=first, second=second):
             return f"({show(first)}, {show(second)})", _POSTFIX
         case Part(pair=pair, which=which):
-            return f"{show(pair, _POSTFIX)}.{which}", _POSTFIX
+            text = show(pair, _POSTFIX)  # of `xs@i.1` the part is that of the index
+            return f"({text}).{which}" if isinstance(pair, At) else f"{text}.{which}", _POSTFIX
         case Apply(op=op, args=(left, right)) if op.symbol in _TIGHT:
             mine = _TIGHT[op.symbol]
             return f"{show(left, mine)} {op.symbol} {show(right, mine + 1)}", mine
