@@ -118,6 +118,24 @@ def _claims(seed: int, count: int) -> int:
     return proved
 
 
+@pytest.mark.parametrize(
+    "index",
+    ["i // 2", "i % 2", "(i + 1) % n", "(i + n - 1) % n", "i % m", "(i * 3) // 4", "i // m",
+     "nat((i + 1 < n ? i + 1 : i))", "(i // 2) * 2"],
+)  # fmt: skip
+def test_quotients_are_indices(index: str) -> None:
+    text = f"nFun n. nFun m. fun x: [float]_n. generate(n, nFun(i => x@({index})))"
+    program = sk.parse(text)
+    assert str(program.result) == "[float32]_n"
+    assert sk.parse(program.text) == program
+
+
+@pytest.mark.parametrize("index", ["(i - 1) % n", "(i + 2) // 2", "i * 2 % (n + 1)", "n - i"])
+def test_quotients_that_may_lie_outside(index: str) -> None:
+    with pytest.raises(PatternError, match="cannot show that index"):
+        sk.parse(f"nFun n. fun x: [float]_n. generate(n, nFun(i => x@({index})))")
+
+
 def test_what_is_proved_holds() -> None:
     assert _claims(0, CLAIMS) > CLAIMS // 10
 

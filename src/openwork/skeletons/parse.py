@@ -217,10 +217,10 @@ class Reader:
 
     def product(self) -> Nat:
         made = self.natural()
-        while self.here.text in ("*", "/", "%"):
-            sign = self.need("*", "/", "%")
+        while self.here.text in ("*", "/", "//", "%"):
+            sign = self.need("*", "/", "//", "%")
             other = self.natural()
-            made = {"*": made.__mul__, "/": made.__floordiv__, "%": made.__mod__}[sign](other)
+            made = made * other if sign == "*" else made % other if sign == "%" else made // other
         return made
 
     def natural(self) -> Nat:

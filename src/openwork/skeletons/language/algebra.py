@@ -185,6 +185,11 @@ def proves(
                 proves(nat(0), _for(apart, a, value), bounds, (*facts, fact), tries - 1)
                 for value, fact in _cases(a)
             )
+    for a in apart.atoms:
+        if isinstance(a, Quotient):
+            less = _without_quotient(apart, a, bounds, facts, tries)
+            if any(proves(nat(0), each, bounds, facts, tries - 1) for each in less):
+                return True
     for name, bound in reversed(list(bounds.items())):  # inner ones first: others bound them
         mine = [(m, times > 0) for m, times in apart.terms if Named(name) in m]
         others = {a for m, _ in mine for a in m} - {Named(name)}
@@ -197,6 +202,35 @@ def proves(
         worst = nat(0) if signs == {True} else bound - 1
         return proves(nat(0), _at(apart, name, worst), bounds, facts, tries - 1)
     return False
+
+
+def _without_quotient(
+    value: Nat, q: Quotient, bounds: Mapping[str, Nat], facts: Sequence[Nat], tries: int
+) -> list[Nat]:
+    """Naturals without a quotient that is taken away: if one is not negative, `value` is not.
+
+    What is divided by is positive, which is proved elsewhere, or checked.
+
+        l % r <= r - 1, and l % r <= l
+        l / r <= l, and c * (l / r) <= x if c * l <= r * x
+        l / r <= x  <=>  l <= r * x + r - 1
+    """
+    taken = [(m, times) for m, times in value.terms if q in m]
+    others = {a for m, _ in taken for a in m} - {q}
+    if any(times > 0 or m.count(q) > 1 for m, times in taken):
+        return []
+    if not all(_is_natural(a, bounds, facts, tries) for a in others):
+        return []
+    if not proves(nat(0), q.left, bounds, facts, tries - 1):
+        return [_for(value, q, q.right - 1)] if q.sign == "%" else []
+    if q.sign == "%":
+        return [_for(value, q, q.right - 1), _for(value, q, q.left)]
+    less = [_for(value, q, q.left)]
+    if len(taken) == 1 and not others:
+        (_, times), *_ = taken
+        room = q.right * (value - atom(q) * times) + q.left * times
+        less.append(room + q.right - 1 if times == -1 else room)
+    return less
 
 
 def _adds_up(value: Nat, bounds: Mapping[str, Nat], facts: Sequence[Nat], tries: int) -> bool:
@@ -271,7 +305,7 @@ def _cases(a: Choice) -> tuple[tuple[Nat, Nat], tuple[Nat, Nat]]:
     return (a.then, gap - strict), (a.otherwise, gap * -1 - (1 - strict))
 
 
-def _for(value: Nat, old: Choice, new: Nat) -> Nat:
+def _for(value: Nat, old: Atom, new: Nat) -> Nat:
     total = nat(0)
     for monomial, times in value.terms:
         made = nat(times)

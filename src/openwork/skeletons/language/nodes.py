@@ -424,7 +424,10 @@ def _shown(e: Expr) -> tuple[str, int]:
                 f"nat({value})", _POSTFIX
             )  # fmt: skip
         case At(array=array, index=index):
-            inside = str(index.nat) if isinstance(index, OfNat) else show(index)
+            plain = isinstance(index, OfNat) and not any(
+                isinstance(a, ToNat | Sum | Choice | Quotient) for a in index.nat.atoms
+            )  # those of naturals have a text of their own
+            inside = str(cast(OfNat, index).nat) if plain else show(index)
             simple = isinstance(index, Var) or inside.replace("'", "").isalnum()
             return f"{show(array, _POSTFIX)}@{inside if simple else f'({inside})'}", _POSTFIX
         case Pair(first=first, second=second):
