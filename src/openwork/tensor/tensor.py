@@ -142,7 +142,7 @@ class Tensor(Overloaded["Tensor"], Operand):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         variables = index if isinstance(index, tuple) else (index,)
-        if variables and not any_terms((*variables, value)):
+        if (variables or self.order) and not any_terms((*variables, value)):
             return self._put(index, value)
         lhs = self.__openwork_access__(variables)
         rhs = as_expr(value)

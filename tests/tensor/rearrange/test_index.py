@@ -130,6 +130,9 @@ def test_elements_are_written_in_place() -> None:
     expected[:, ::2] *= 2
     np.testing.assert_array_equal(x.to_numpy(), expected)
     x[x > 3] = 0
+    every = x.copy()
+    every[()] = 7
+    assert every.to_numpy().min() == 7
     np.testing.assert_array_equal(x.to_numpy(), np.where(expected > 3, 0, expected))
 
 

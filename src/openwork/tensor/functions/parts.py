@@ -135,8 +135,8 @@ def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
 
 
 @implements(np.pad)
-def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any = None) -> Tensor:
-    """The tensor with more elements around it: the fill, or one other value for all.
+def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Tensor:
+    """The tensor with more elements around it: one value for all.
 
     >>> pad(as_tensor([[5]]).to("CSR"), 1).to_numpy().tolist()
     [[0, 0, 0], [0, 5, 0], [0, 0, 0]]
@@ -149,8 +149,8 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any
     widths = np.broadcast_to(as_tensor(pad_width).to_numpy(), (given.order, 2)).tolist()
     if any(width < 0 for each in widths for width in each):
         raise ShapeError(f"pad by {pad_width} would cut elements off", code="E205", hint="A[1:-1]")
-    value = given.fill if constant_values is None else constant_values
-    if value != given.fill and value == value:
+    value = constant_values
+    if value != given.fill and (value == value or given.fill == given.fill):  # not both are NaN
         for n, (before, after) in enumerate(widths):
             around = [
                 full((*given.shape[:n], width, *given.shape[n + 1 :]), value, given.dtype)
