@@ -70,6 +70,17 @@ def test_a_gpu_takes_the_schedule_of_index_notation(name: str) -> None:
     assert "GPUBlock" in bound.explain()
 
 
+def test_csr_has_the_cuda_text_of_index_notation() -> None:
+    bound = sk.parse(TEXTS["csr"]).compile("cuda-emulated").bind(**_data("csr", MATRIX))
+    tensors = {
+        "values": ow.tensor(MATRIX, name="values"), "xs": ow.tensor(X, name="xs"),
+        "y": ow.empty(40, dtype="float32", name="y"),
+    }  # fmt: skip
+    theirs = ow.parse("y(i) = values(i,j) * xs(j)", **tensors).compile("cuda-emulated")
+    assert "GPUBlock" in theirs.explain()
+    assert bound.ready.source == theirs.source
+
+
 @pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
 def test_sums_of_naturals_and_numbers_as_parameters(target: str) -> None:
     made = sk.parse("nFun n. fun s: double. iota(n) :>> map(fun(e => e * s)) :>> reduce(+, 0)")

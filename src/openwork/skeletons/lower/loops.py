@@ -34,7 +34,7 @@ def each(
             f"map{how} computes elements in parallel, and the reduction takes them in order",
             code="E708", hint="reduce with an operator that has an identity, or mapSeq",
         )  # fmt: skip
-    if how == "Global":
+    if how == "Global" and low.gpu:
         return _each_of_grid(low, view, body, reductions or ())
     var = p.Name(low.fresh("i"))
     if low.free and not (how or low.gpu or low.inside or in_order):
