@@ -67,9 +67,15 @@ PYTHON: list[tuple[str, Any]] = [
     ("E706", lambda: sk.program(X, lambda x: x >> sk.map(lambda e: e if e > 0 else 0))),
     ("E706", lambda: sk.program(X, lambda x: sum(x))),
     ("E706", lambda: sk.parse("1").stages("gpu")),
+    ("E706", lambda: sk.where(True, 1, 0)),
     ("E709", lambda: sk.sparsify(5)),  # type: ignore[arg-type]
     ("E709", lambda: sk.from_statement(5)),  # type: ignore[arg-type]
 ]
+
+
+def test_a_choice_for_each_element() -> None:
+    made = sk.program(X, lambda x: x >> sk.map(lambda e: sk.where(e > 1, e, 0)))
+    assert made == sk.parse("fun x: [float]_3. x :>> map(fun(e => select(e > 1, e, 0)))")
 
 
 def _many(x: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from openwork.algebra.operators import Op
+from openwork.algebra.operators import SELECT, Op
 from openwork.algebra.overloads import Overloaded
 from openwork.algebra.types import SUPPORTED
 from openwork.errors import PatternError
@@ -61,7 +61,7 @@ class Term(Overloaded[Any]):
     def __bool__(self) -> bool:
         raise PatternError(
             f"nobody knows yet whether {self.node} holds", code="E706",
-            hint="ow.where(condition, then, otherwise) chooses for each element",
+            hint="sk.where(condition, then, otherwise) chooses for each element",
         )  # fmt: skip
 
     def __iter__(self) -> NoReturn:
@@ -147,9 +147,14 @@ def to_nat(value: object) -> Nat:
 
 
 def where(condition: object, then: object, otherwise: object) -> Any:
-    """One natural or another: `sk.where(i < n, 1, 0)`."""
+    """One value or another: a natural, `sk.where(i < n, 1, 0)`, or an element."""
+    if isinstance(condition, Term):
+        return SELECT(condition, then, otherwise)
     if not isinstance(condition, n.Condition):
-        raise PatternError("sk.where chooses by a comparison of naturals", code="E706")
+        raise PatternError(
+            f"sk.where chooses by a comparison, not by {condition!r}", code="E706",
+            hint="sk.where(i < n, 1, 0), or sk.where(element > 0, element, 0)",
+        )  # fmt: skip
     return n.chosen(condition, as_nat(then), as_nat(otherwise))
 
 
