@@ -37,6 +37,7 @@ def test_solvers_take_tensors(format: Any) -> None:
     found = linalg.eigsh(A, k=3, return_eigenvectors=False)
     np.testing.assert_allclose(np.sort(found), values[-3:], rtol=1e-6)
     X = RNG.random((N, 2))
+    assert isinstance(A(X), np.ndarray)  # or each step makes tensors of its blocks
     found, _ = linalg.lobpcg(A, X, tol=1e-9, maxiter=400)
     np.testing.assert_allclose(np.sort(found), values[-2:], rtol=1e-5)
     v = RNG.random(N)

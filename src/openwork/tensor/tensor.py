@@ -982,6 +982,8 @@ class Tensor(Overloaded["Tensor"], Operand):
 
     def __call__(self, *indices: Any) -> Any:
         """The product with an array, as SciPy's `lobpcg` calls operators."""
+        if len(indices) == 1 and type(indices[0]) is np.ndarray:
+            return self.matmat(indices[0])
         if len(indices) == 1 and hasattr(indices[0], "shape"):
             return self @ indices[0]
         raise ParseError(
