@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -297,3 +298,17 @@ def test_tensors_of_three_modes_beyond_int32() -> None:
     Z = ow.empty(X.shape, format=ow.CSF(3))
     wide = check("Z(i,j,k) = X(i,j,k) + X(i,j,k)", 2 * X, X=given["X"], Z=Z)
     assert wide.storage.levels[2]["pos"].dtype == np.int64
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("float64"), ow.entry.quaternion()], ids=str)
+def test_an_update_of_out_is_compared_with_the_reference(
+    dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reference begins with what `out` held before, which the kernel has written over."""
+    monkeypatch.setenv("OPENWORK_CHECK", "1")
+    inner = getattr(dtype, "shape", ())
+    A = ow.tensor(np.ones((4, 3, *inner)), ow.CSR, "A", dtype)
+    x, out = (ow.tensor(np.ones((n, *inner)), dtype=dtype, name=f"x{n}") for n in (3, 4))
+    y = ow.empty(4, dtype, name="y")
+    made = ow.parse("y(i) += A(i,j) * x(j)", y=y, A=A, x=x).compile()(out=out)
+    np.testing.assert_array_equal(made.to_numpy(), 1 + (A @ x).to_numpy())
