@@ -144,7 +144,7 @@ extern "C" __global__ void __launch_bounds__(512) kernel_2(
         for (index_t p111_2 = 0; p111_2 < 7; p111_2++) {
           const index_t pA2_3 = p_lo_4 + p111_2;
           const index_t j = A_crd2[pA2_3];
-          W_vals[pA2_3 - p_lo - p1_lo - p11_lo_2] = A_vals[pA2_3] * B_vals[j];
+          W_vals[p111_2] = A_vals[pA2_3] * B_vals[j];
         }
         const index_t p_hi_5 = p_lo_4 + 7;
         index_t pA1_2 = last_at_most_int32(A_pos2, pA1_from, pA1_to + 1, p_lo_4);
@@ -156,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(512) kernel_2(
             pA1_2 = gallop_int32(A_pos2, pA1_2 + 2, A1_size + 1, pA2_4 + 1) - 1;
           }
           const index_t i = pA1_2;
-          R_sum_2 += W_vals[pA2_4 - p_lo - p1_lo - p11_lo_2];
+          R_sum_2 += W_vals[p111];
           if (pA2_4 + 1 == A_pos2[pA1_2 + 1]) {
             if (p_lo_4 <= A_pos2[pA1_2] && A_pos2[pA1_2 + 1] <= p_hi_5) {
               R_vals[i] = R_sum_2;

@@ -83,6 +83,17 @@ def test_what_changes_is_computed_again() -> None:
     assert tidied(*body) == body
 
 
+def test_what_cancels_is_not_computed() -> None:
+    place, first = const(AT, LO + I), const(LO, N * 2)
+    known = (first, loop(block(place, put(AT), put(AT - LO), put(AT - LO - I))))
+    assert tidied(*known) == (first, loop(block(place, put(AT), put(I), put(Value(0)))))
+
+
+def test_what_may_have_changed_does_not_cancel() -> None:
+    known = (p.Declare(LO, N * 2), const(AT, LO + 1), p.Set(LO, N), put(AT - LO))
+    assert tidied(*known) == known
+
+
 def test_a_name_passed_on_is_passed_by() -> None:
     """const a = n * 2; const b = a; => const b = n * 2;"""
     before = (const(LO, N * 2), const(HI, LO), put(HI), put(HI + 1))

@@ -43,7 +43,9 @@ class Bounds:
     def define(self, name: Name, value: Expr | None) -> None:
         """A name that never changes, and its value if that is known."""
         self.order[name] = len(self.order)
-        if value is not None:
+        if value is None:
+            self.defined.pop(name.name, None)
+        else:
             self.defined[name.name] = value
 
     def at_most(self, left: Expr, right: Expr, less: int = 0) -> None:

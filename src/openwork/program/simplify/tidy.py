@@ -198,6 +198,8 @@ class _Tidy:
         name = known.named.get(e)
         if name is not None:
             return name
+        if e.sign == "-" and e.type == p.INDEX:
+            return _cancelled(e, known)
         if e.sign in ("min", "max"):
             gap = known.bounds.difference(e.right, e.left)
             if not known.may_prove(gap):
@@ -336,7 +338,8 @@ class _Tidy:
     def _loop(self, s: p.For | InVectors, known: _Known) -> p.Stmt:
         inside = known.inner()
         if isinstance(s, InVectors):
-            inside.define(s.var, s.var)
+            inside.fixed.add(s.var.name)
+            inside.bounds.define(s.var, None)
             return _with(s, body=self.block(_block(s.body), inside))
         begin, end = (self.expr(e, known) for e in (s.begin, s.end))
         inside.fixed.add(s.var.name)
@@ -408,6 +411,17 @@ def _shorter(e: Binary, known: _Known) -> Expr:
             sign="<=", left=Binary(sign="+", left=first, right=Value(value=1)), right=right
         ):
             return compare("<", first, right)
+    return e
+
+
+def _cancelled(e: Binary, known: _Known) -> Expr:
+    """q - a - b => c where q = a + b + c"""
+    atoms, constant = known.bounds.difference(e.left, e.right)
+    match [*atoms.items()]:
+        case []:
+            return Value(constant)
+        case [(Name() as left, 1)] if not constant:
+            return left
     return e
 
 
