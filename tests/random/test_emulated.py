@@ -28,7 +28,7 @@ from openwork.pipeline import CompiledCuda
 from openwork.runtime.gpu import emulator
 from openwork.tensor.statement import Statement
 
-CASES = int(os.environ.get("OPENWORK_GPU_CASES", "180"))
+CASES = int(os.environ.get("OPENWORK_GPU_CASES", "120"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
 TARGET = os.environ.get("OPENWORK_GPU_TARGET", "cuda-emulated")
 CHUNKS = 12

@@ -12,7 +12,7 @@ from tests.random.test_property import any_case_of, report, statement_of
 from openwork.errors import InternalError
 
 FIRST_SEED = 5_000_000  # far from those of the property test
-CASES = 150
+CASES = 100
 CHUNKS = 6
 
 

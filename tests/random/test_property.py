@@ -39,8 +39,8 @@ from openwork.tensor.statement import Statement
 from openwork.tensor.tensor import Tensor
 from openwork.tree import Node, bottom_up, walk
 
-CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "300"))
-SCHEDULED = int(os.environ.get("OPENWORK_FUZZ_CASES", "700"))
+CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "200"))
+SCHEDULED = int(os.environ.get("OPENWORK_FUZZ_CASES", "450"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
 CHUNKS = 20
 SANITIZE = ("address", "undefined") if os.environ.get("OPENWORK_SANITIZE") == "1" else ()

@@ -23,7 +23,7 @@ from openwork.errors import ScheduleError
 from openwork.pipeline import CompiledCuda
 from openwork.runtime.gpu import emulator
 
-CASES = int(os.environ.get("OPENWORK_GPU_CASES", "150"))
+CASES = int(os.environ.get("OPENWORK_GPU_CASES", "100"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
 TARGET = os.environ.get("OPENWORK_GPU_TARGET", "cuda-emulated")
 CHUNKS = 6

@@ -24,7 +24,7 @@ from openwork.loops.schedule.command import COMMANDS
 from openwork.tensor.statement import Statement
 from openwork.tree import walk
 
-CASES = int(os.environ.get("OPENWORK_REFUSAL_CASES", "240"))
+CASES = int(os.environ.get("OPENWORK_REFUSAL_CASES", "160"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
 CHUNKS = 8
 SEQUENCES = 5  # of commands for a statement

@@ -29,7 +29,7 @@ from openwork.runtime.storage import Array
 
 pytestmark = pytest.mark.optimized
 
-CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "300"))
+CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "200"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
 CHUNKS = 4
 BATCH = 200  # kernels that are compiled together

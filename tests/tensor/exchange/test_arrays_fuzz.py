@@ -42,7 +42,7 @@ from openwork.tensor.tensor import Tensor
 
 pytestmark = [pytest.mark.needs_cc, pytest.mark.fuzz]
 
-CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "800"))
+CASES = int(os.environ.get("OPENWORK_FUZZ_CASES", "500"))
 SEED = int(os.environ.get("OPENWORK_FUZZ_SEED", "0"))
 CHUNKS = 10
 DRAWN = 60  # random formats beside those that have names
