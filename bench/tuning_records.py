@@ -50,19 +50,33 @@ def main(count: int) -> None:
 
     def another(n: int) -> tuning_file.TuningRecord:
         text = signature.text if n % 2 else f"{signature.text} {n}"
-        return replace(one, statement=text, features={k: v * (n + 9) for k, v in features.items()})
+        sizes = {name: size * (1 + n / 100) for name, size in features.items()}
+        return one._replace(statement=text, features=sizes)
 
     tuning_file.append(map(another, range(count)))
 
-    def read() -> None:
+    def fresh() -> None:
         tuning_file._read.clear()
+
+    def read() -> None:
+        fresh()
         assert len(tuning_file.records()) == count
 
+    def look_up(assignment: Any = stmt.assignment) -> object:
+        return next(Signature.of(assignment, statistics_of(assignment)).nearest(machine))
+
+    def first() -> None:
+        fresh()
+        look_up()
+
     print(f"{count} records: all read in {1e3 * least(read, 50):.2f} ms")
-    chosen = find_target("cpu")
+    print(f"the first lookup of a process takes {1e3 * least(first, 50):.2f} ms")
     plain = least(lambda: ow.Statement(stmt.assignment)._draft, 200)
-    asked = least(lambda: stmt._recorded(chosen, "recorded"), 200)
-    print(f"looked up in {1e6 * asked:.0f} us; planning the loops takes {1e6 * plain:.0f} us")
+    asked = least(look_up, 200)
+    copies = [replace(stmt.assignment) for _ in range(200)]
+    new = least(lambda: look_up(copies.pop()), 200)
+    print(f"a statement is looked up in {1e6 * new:.0f} us, again in {1e6 * asked:.0f} us")
+    print(f"planning its loops takes {1e6 * plain:.0f} us")
     stmt.compile()
     usual = least(stmt.compile, 100)
     known = least(lambda: stmt.compile(tune="recorded"), 100)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -216,8 +216,8 @@ def test_records_are_shared(pretend: Any, tmp_path: Path) -> None:
     assert ow.tune.records() == known
 
 
-def test_only_lines_that_are_asked_for_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So a long file costs a compilation nothing."""
+def test_a_lookup_decodes_only_the_record_that_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a long file costs a compilation nothing: work is counted here, not seconds."""
     stmt = spmv()
     signature = Signature.of(stmt.assignment, statistics_of(stmt.assignment))
     machine = SEARCH.find_target("cpu").machine
@@ -231,19 +231,89 @@ def test_only_lines_that_are_asked_for_are_parsed(monkeypatch: pytest.MonkeyPatc
         default=1.0,
         day="2020-01-01",
     )
-    others = [replace(own, statement=f"{signature.text} and {n}") for n in range(1000)]
-    near = replace(own, features={k: 1.5 * v for k, v in own.features.items()}, seconds=0.1)
-    far = replace(own, features={k: 9 * v for k, v in own.features.items()})
-    other = replace(own, features={"v0": 60.0})
-    tuning_file.append([*others[:500], far, near, other, own, replace(own, device="else"), *others])
-    parsed, decode = [], tuning_file._parsed
-    monkeypatch.setattr(tuning_file, "_parsed", lambda lines: parsed.extend(lines) or decode(lines))
+    others = [own._replace(statement=f"{signature.text} and {n}") for n in range(1000)]
+
+    def larger(times: float, seconds: float = 0.5) -> tuning_file.TuningRecord:
+        sizes = {name: times * size for name, size in own.features.items()}
+        return own._replace(features=sizes, seconds=seconds)
+
+    near, far = larger(1.5, seconds=0.1), larger(9)
+    other = own._replace(features={"v0": 60.0})
+    extra = own._replace(features={**own.features, "v9": 1.0})
+    mine = [far, near, other, extra, own, *map(larger, range(10, 30))]
+    tuning_file.append([*others[:500], *mine, own._replace(device="else"), *others])
+    decoded, decode = list[str](), tuning_file._decoded
+    looked: list[Any] = []
+    nearest = tuning_file._Similar._nearest
+
+    def counted(texts: list[str], checked: Any) -> Any:
+        decoded.extend(texts)
+        return decode(texts, checked)
+
+    def noted(self: Any, *asked: Any) -> Any:
+        looked.append(asked)
+        return nearest(self, *asked)
+
+    monkeypatch.setattr(tuning_file, "_decoded", counted)
+    monkeypatch.setattr(tuning_file._Similar, "_nearest", noted)
     for _ in range(3):
         explained = stmt.compile(tune="recorded").explain()
     assert "the same statistics: 2.00x" in explained
-    assert len(parsed) == 5
+    features, records = decoded[: len(mine)], decoded[len(mine) :]
+    assert all(text.startswith('{"v0": ') and text.endswith("}") for text in features)
+    assert [json.loads(text)["seconds"] for text in records] == [0.5]
+    assert len(looked) == 1
     assert [r for _, r in signature.nearest(machine)] == [own, near]
-    assert len(tuning_file.records()) == 1505
+    assert [math.exp(far) for far, _ in signature.nearest(machine)] == pytest.approx([1, 1.5], 0.1)
+    assert len(tuning_file.records()) == 1501 + len(mine)
+
+
+def test_newest_records_come_first() -> None:
+    """Of those that are as near; and a record that is appended is seen at once."""
+    statement, features = "y", (("v0", 100.0), ("v1", 10.0))
+
+    def record(day: int, size: float) -> tuning_file.TuningRecord:
+        text = f"2020-01-{day:02}"
+        sizes = {"v1": 10.0, "v0": size}
+        return tuning_file.TuningRecord("y", "cpu", sizes, {}, "", 0.5, 1.0, text)
+
+    def days() -> list[int]:
+        found = tuning_file.near(statement, "cpu", features, math.log(2))
+        return [int(each.day[-2:]) for _, each in found]
+
+    assert days() == []
+    tuning_file.append([record(1, 90), record(2, 100), record(3, 40), record(4, 150)])
+    assert days() == [2, 1, 4]
+    tuning_file.append([record(5, 100), record(6, 90), record(7, 300)])
+    assert days() == [5, 2, 6, 1, 4]
+
+
+def test_features_of_damaged_lines_are_passed_over() -> None:
+    """A lookup reads features first: those that are no sizes, or of no record, are nothing."""
+    known = tuning_file.TuningRecord("y", "cpu", {"v0": 9.0}, {}, "", 0.5, 1.0, "2020-01-01")
+    tuning_file.append([known._replace(day="2020-01-02")])
+    file = tuning_file.path()
+    line = file.read_text().splitlines()[0]
+    broken = [
+        line.replace("9.0", '"many"'),
+        line.replace("9.0", "-1"),
+        line.replace("9.0", "true"),
+        line.replace("9.0", "NaN"),
+        line.replace("9.0", "1e999"),
+        line.replace("9.0", "[1]"),
+        line.replace("9.0", '{"v1": 1}'),
+        line.replace("9.0}", "9.0"),
+        line.replace('{"v0": 9.0}', '{"v0": 9.0}, "features": 7'),
+        line.replace('"formats": {}', '"formats": {"a": 7}'),
+        line.replace("9.0", "9.0, 7"),
+        line[: line.index("9.0") + 2],
+        f"{line}, {line}",
+    ]
+    tuning_file.append([known])
+    file.write_text("\n".join([*broken, file.read_text(), line[: line.index("formats")]]))
+    found = [r for _, r in tuning_file.near("y", "cpu", (("v0", 9.0),), 1.0)]
+    assert found == list(tuning_file.records())[::-1]
+    assert [r.day for r in found] == ["2020-01-01", "2020-01-02"]
 
 
 def test_damaged_lines_are_skipped(pretend: Any, tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,13 +30,15 @@ except ImportError:  # not on Windows, where appends of a line are atomic enough
     fcntl = None  # type: ignore[assignment]
 
 VERSION = 1
+T = TypeVar("T")
+Features = tuple[tuple[str, float], ...]
 _LONGEST = 20_000  # characters of a line
 _MOST = 64 << 20  # bytes of a file
+_ANSWERS = 1000  # lookups whose answers are kept
 _GREATEST = 1e18  # no size, and no time, is larger
 
 
-@dataclass(frozen=True)
-class TuningRecord:
+class TuningRecord(NamedTuple):
     """What was measured for one statement on one device.
 
     Names in texts are canonical: tensors t0, t1, ... and variables v0, v1, ... in the order in
@@ -81,90 +84,118 @@ def path() -> Path:
     return known
 
 
-@dataclass(eq=False)
 class _Contents:
-    """The lines of a file, parsed as they are asked for."""
+    """The lines of a file. What is not asked for is not decoded.
 
-    stamp: tuple[int, int]
-    text: str
-    found: dict[tuple[str, str], tuple[TuningRecord, ...]] = field(default_factory=dict)
-    logs: dict[tuple[object, ...], Any] = field(default_factory=dict)
+    A line is found by how it begins, which is as `append` writes it.
+    """
 
-    def about(self, statement: str, device: str) -> tuple[TuningRecord, ...]:
-        """The records of a statement on a device; "" for all of them."""
-        known = self.found.get((statement, device))
+    def __init__(self, stamp: tuple[int, int], data: bytes) -> None:
+        self.stamp, self._data = stamp, b"\n" + data
+        self._known: dict[tuple[str, str], _Similar] = {}
+
+    @cached_property
+    def records(self) -> tuple[TuningRecord, ...]:
+        """All records."""
+        return tuple(_parsed(self._data.decode("utf-8", "replace").splitlines()[1:]))
+
+    def about(self, statement: str, device: str) -> _Similar:
+        """The lines of a statement on a device."""
+        key = statement, device
+        known = self._known.get(key)
         if known is None:
-            lines = self.lines_with(json.dumps(statement)) if statement else self.text.splitlines()
-            parsed = _parsed(list(lines))
-            known = tuple(
-                record
-                for record in parsed
-                if statement in ("", record.statement) and device in ("", record.device)
-            )
-            self.found[statement, device] = known
+            said = json.dumps({"version": VERSION, "statement": statement, "device": device})
+            begin = f'\n{said[:-1]}, "features": '.encode()
+            known = self._known[key] = _Similar(self._data, begin)
         return known
 
-    def near(
-        self, statement: str, device: str, features: Mapping[str, float], most: float
-    ) -> list[tuple[float, TuningRecord]]:
-        """The records of a statement with features at most so far away, nearest first."""
-        known = self.about(statement, device)
-        if not known:
-            return []
-        key = statement, device, *features
-        table = self.logs.get(key)
-        if table is None:
-            table = self.logs[key] = _logarithms(known, features)
-        own = np.array([[math.log1p(value)] for value in features.values()])
-        far = np.abs(table - own.reshape(-1, 1)).max(axis=0, initial=0.0)
-        (chosen,) = (far <= most).nonzero()  # not those with other features, which are NaN
-        order = sorted(chosen.tolist(), key=lambda n: (far[n], -n))
-        return [(float(far[n]), known[n]) for n in order]
 
-    def lines_with(self, part: str) -> Iterator[str]:
-        """The lines that contain a text, as the file spells it."""
-        at = self.text.find(part)
+class _Similar:
+    """The lines of one statement on one device: all features, and records as they are asked for."""
+
+    def __init__(self, data: bytes, begin: bytes) -> None:
+        features, self._places, self._data = list[bytes](), list[int](), data
+        at = data.find(begin)
         while at >= 0:
-            begin, end = self.text.rfind("\n", 0, at) + 1, self.text.find("\n", at)
-            end = len(self.text) if end < 0 else end
-            yield self.text[begin:end]
-            at = self.text.find(part, end)
+            end = data.find(b"}", at) + 1
+            features.append(data[at + len(begin) : end])
+            self._places.append(at + 1)
+            at = data.find(begin, end) if end else -1
+        texts = [each.decode("utf-8", "replace") for each in features]
+        self._features = [known or {} for known in _decoded(texts, _features)]
+        self._tables: dict[tuple[str, ...], tuple[Any, list[float], Any]] = {}
+        self._near: dict[tuple[Features, float], list[tuple[float, int]]] = {}
+        self._records: dict[int, TuningRecord | None] = {}
 
+    def near(self, features: Features, most: float) -> Iterator[tuple[float, TuningRecord]]:
+        """The records with features at most so far away, nearest first, newest first of equals."""
+        key = features, most
+        if key not in self._near:
+            if len(self._near) > _ANSWERS:
+                self._near.clear()
+            self._near[key] = self._nearest(features, most)
+        for distance, line in self._near[key]:
+            record = self._record(line)
+            if record is not None:
+                yield distance, record
 
-def _logarithms(records: Iterable[TuningRecord], features: Mapping[str, float]) -> Any:
-    """A column for each record: logarithms of these features, NaN if it has others."""
-    nothing = [np.nan] * len(features)
-    rows = [
-        [each.features[name] for name in features]
-        if each.features.keys() == features.keys()
-        else nothing
-        for each in records
-    ]
-    table = np.log1p(np.array(rows, dtype=float).reshape(len(rows), len(features)))
-    return np.ascontiguousarray(table.T)
+    def _nearest(self, features: Features, most: float) -> list[tuple[float, int]]:
+        """How far the lines that are near are, and their numbers."""
+        lines, first, table = self._table(tuple(name for name, _ in features))
+        own = [math.log1p(value) for _, value in features]
+        begin, end = 0, len(lines)
+        if own:  # the table is sorted by the first feature
+            begin, end = bisect_left(first, own[0] - most), bisect_right(first, own[0] + most)
+        if begin == end:
+            return []
+        far = abs(table[:, begin:end] - np.array(own)[:, None]).max(axis=0, initial=0.0)
+        close = (far <= most).nonzero()[0]
+        found, far = lines[begin + close], far[close]
+        order = np.lexsort((-found, far))
+        return [*zip(far[order].tolist(), found[order].tolist(), strict=True)]
+
+    def _table(self, names: tuple[str, ...]) -> tuple[Any, list[float], Any]:
+        """The lines with these features, sorted by the first; its logarithms, and those of all."""
+        known = self._tables.get(names)
+        if known is None:
+            wanted = set(names)
+            having = [n for n, each in enumerate(self._features) if each.keys() == wanted]
+            sizes = [[self._features[n][name] for n in having] for name in names]
+            table = np.log1p(np.array(sizes, dtype=float).reshape(len(names), len(having)))
+            order = table[0].argsort(kind="stable") if names else np.arange(len(having))
+            table = np.ascontiguousarray(table[:, order])
+            first = table[0].tolist() if names else []
+            known = self._tables[names] = np.array(having, dtype=int)[order], first, table
+        return known
+
+    def _record(self, line: int) -> TuningRecord | None:
+        """The record of a line; None if it is damaged."""
+        if line not in self._records:
+            begin = self._places[line]
+            end = self._data.find(b"\n", begin)
+            text = self._data[begin : end if end >= 0 else None].decode("utf-8", "replace")
+            self._records[line] = next(iter(_parsed([text])), None)
+        return self._records[line]
 
 
 _read: dict[Path, _Contents] = {}
 
 
-def records(statement: str = "", device: str = "") -> tuple[TuningRecord, ...]:
-    """The records of a statement on a device, or all, oldest first.
-
-    The file is read again only if it has changed, and only lines that are asked for are parsed.
-    """
+def records() -> tuple[TuningRecord, ...]:
+    """All records, oldest first. The file is read again only if it has changed."""
     known = _contents()
-    return () if known is None else known.about(statement, device)
+    return () if known is None else known.records
 
 
 def near(
-    statement: str, device: str, features: Mapping[str, float], most: float
-) -> list[tuple[float, TuningRecord]]:
+    statement: str, device: str, features: Features, most: float
+) -> Iterator[tuple[float, TuningRecord]]:
     """The records of a statement on a device whose features are near, the nearest first.
 
     How far: the largest logarithm of a ratio of two features; the newest of equals comes first.
     """
     known = _contents()
-    return [] if known is None else known.near(statement, device, features, most)
+    return iter(()) if known is None else known.about(statement, device).near(features, most)
 
 
 def _contents() -> _Contents | None:
@@ -177,7 +208,7 @@ def _contents() -> _Contents | None:
     stamp = (status.st_mtime_ns, status.st_size)
     known = _read.get(file)
     if known is None or known.stamp != stamp:
-        known = _read[file] = _Contents(stamp, _text(file))
+        known = _read[file] = _Contents(stamp, _bytes(file))
     return known
 
 
@@ -187,7 +218,7 @@ def append(new: Iterable[TuningRecord]) -> None:
     Raises:
         ToolchainError: E603, if the file cannot be written.
     """
-    lines = [json.dumps({"version": VERSION, **asdict(each)}) for each in new]
+    lines = [json.dumps({"version": VERSION, **each._asdict()}) for each in new]
     if not lines:
         return
     if not path().parent.is_dir():
@@ -199,7 +230,7 @@ def append(new: Iterable[TuningRecord]) -> None:
 def export(to: Path) -> int:
     """Write all records into a file of their own; returns how many."""
     known = records()
-    lines = [json.dumps({"version": VERSION, **asdict(each)}) for each in known]
+    lines = [json.dumps({"version": VERSION, **each._asdict()}) for each in known]
     to.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return len(known)
 
@@ -210,7 +241,7 @@ def include(source: Path) -> int:
     Raises:
         DataError: E506 if there is not one record in it.
     """
-    found = _Contents((0, 0), _text(source)).about("", "")
+    found = _Contents((0, 0), _bytes(source)).records
     if not found:
         raise DataError(
             f"{source} has no tuning records of version {VERSION}",
@@ -229,37 +260,35 @@ def clear() -> None:
         path().unlink()
 
 
-def _text(file: Path) -> str:
-    """The text of a file of records."""
+def _bytes(file: Path) -> bytes:
+    """What a file of records holds."""
     if file.stat().st_size > _MOST:
         raise DataError(f"{file} is too large for tuning records", code="E506")
-    return file.read_text(encoding="utf-8", errors="replace")
+    return file.read_bytes()
 
 
 def _parsed(lines: list[str]) -> list[TuningRecord]:
-    """The records of lines, without those that are damaged.
+    """The records of lines, without those that are damaged."""
+    short = [line for line in lines if len(line) <= _LONGEST]
+    return [record for record in _decoded(short, _records) if record is not None]
 
-    All are decoded and checked together, which takes a third of the time; one by one if that fails.
+
+def _decoded(texts: list[str], checked: Callable[[list[Any]], list[T] | None]) -> list[T | None]:
+    """What texts say; None for those that are damaged.
+
+    All are decoded and checked together, which takes a third of the time; by halves if that fails.
     """
-    if max(map(len, lines), default=0) > _LONGEST:
-        lines = [line for line in lines if len(line) <= _LONGEST]
     try:
-        found = _DECODER.decode(f"[{','.join(lines)}]")
+        found = _DECODER.decode(f"[{','.join(texts)}]")
     except (ValueError, RecursionError):
         found = []
-    known = _records(found) if len(found) == len(lines) else None
-    if known is None:
-        each = (_records([_decoded(line)]) for line in lines)
-        known = [record for some in each if some for record in some]
-    return known
-
-
-def _decoded(line: str) -> Any:
-    """What a line says; None if it is no JSON."""
-    try:
-        return _DECODER.decode(line)
-    except (ValueError, RecursionError):
-        return None
+    known = checked(found) if len(found) == len(texts) else None
+    if known is not None:
+        return [*known]
+    if len(texts) == 1:
+        return [None]
+    middle = len(texts) // 2
+    return _decoded(texts[:middle], checked) + _decoded(texts[middle:], checked)
 
 
 def _refused(constant: str) -> object:
@@ -296,7 +325,15 @@ def _records(found: list[Any]) -> list[TuningRecord] | None:
         and all(seconds)
         and all(defaults)
     )
-    return list(map(TuningRecord, *columns[1:])) if sound else None
+    return [*map(TuningRecord._make, zip(*columns[1:], strict=True))] if sound else None
+
+
+def _features(found: list[Any]) -> list[dict[str, float]] | None:
+    """Decoded features; None unless all are sizes by name."""
+    if not _TABLES.issuperset(map(type, found)):
+        return None
+    sizes = [*chain.from_iterable(map(dict.values, found))]
+    return found if not sizes or _are_sizes(sizes) else None
 
 
 def _are_sizes(values: list[Any]) -> bool:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from openwork.format.formats import Format
-from openwork.index.nodes import Access, Assignment, IndexVar, TensorVar
+from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.show import show
 from openwork.loops.schedule.statistics import Statistics
 from openwork.runtime.tuning_file import TuningRecord, near
@@ -25,40 +25,65 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
+class Form:
+    """What a statement alone says: with canonical names, formats and types, without data."""
+
+    text: str
+    names: tuple[tuple[str, str], ...]  # the user's and the canonical one
+    extents: tuple[tuple[str, float], ...]
+    sparse: tuple[tuple[str, str], ...]  # tensors whose entries are counted: both names
+
+    @classmethod
+    def of(cls, assignment: Assignment) -> Form:
+        """The form of a statement, kept with it as trees keep their hashes."""
+        known: Form | None = assignment.__dict__.get("_form")
+        if known is None:
+            known = assignment.__dict__["_form"] = cls._found(assignment)
+        return known
+
+    @classmethod
+    def _found(cls, assignment: Assignment) -> Form:
+        tensors: dict[str, TensorVar] = {}
+        variables: dict[str, str] = {}
+        extents: dict[str, float] = {}
+        for access in walk(assignment):
+            if not isinstance(access, Access):
+                continue
+            tensors.setdefault(access.tensor.name, access.tensor)
+            for mode, var in enumerate(access.vars):
+                name = variables.setdefault(var.name, f"v{len(variables)}")
+                extent = None if access.tensor.shape is None else access.tensor.shape[mode]
+                if extent is not None:
+                    extents[name] = float(extent)
+        called = {name: f"t{n}" for n, name in enumerate(tensors)}
+        facts = [f"{called[n]}: {_stored_as(t.format, t.dtype)}" for n, t in tensors.items()]
+        sparse = tuple((n, called[n]) for n, t in tensors.items() if not t.format.is_dense)
+        names = (*called.items(), *variables.items())
+        text = "; ".join((_renamed(show(assignment), names), *facts))
+        return cls(text, names, tuple(extents.items()), sparse)
+
+
+@dataclass(frozen=True)
 class Signature:
     """A statement as records know it: without the user's names, which `names` has."""
 
     text: str
-    names: tuple[tuple[str, str], ...]  # the user's and the canonical one
+    names: tuple[tuple[str, str], ...]
     features: tuple[tuple[str, float], ...]
 
     @classmethod
     def of(cls, assignment: Assignment, statistics: Mapping[str, Statistics]) -> Signature:
         """The signature of a statement whose operands have these statistics."""
-        tensors: dict[str, TensorVar] = {}
-        variables: dict[IndexVar, str] = {}
-        features: dict[str, float] = {}
-        accesses = [n for n in walk(assignment) if isinstance(n, Access)]
-        for access in accesses:
-            tensors.setdefault(access.tensor.name, access.tensor)
-            for mode, var in enumerate(access.vars):
-                name = variables.setdefault(var, f"v{len(variables)}")
-                extent = None if access.tensor.shape is None else access.tensor.shape[mode]
-                if extent is not None:
-                    features[name] = float(extent)
-        called = {name: f"t{n}" for n, name in enumerate(tensors)}
-        facts = []
-        for name, tensor in tensors.items():
-            facts.append(f"{called[name]}: {_stored_as(tensor.format, tensor.dtype)}")
+        form = Form.of(assignment)
+        features = [*form.extents]
+        for name, short in form.sparse:
             known = statistics.get(name)
-            if known is not None and not tensor.format.is_dense:
-                features[f"{called[name]} entries"] = float(known.entries)
+            if known is not None:
+                features.append((f"{short} entries", float(known.entries)))
                 if known.rows is not None:
-                    features[f"{called[name]} longest"] = float(known.rows.longest)
-                    features[f"{called[name]} reach"] = float(known.rows.reach)
-        names = (*called.items(), *((var.name, name) for var, name in variables.items()))
-        text = _renamed(show(assignment), tuple(names))
-        return cls("; ".join((text, *facts)), tuple(names), tuple(features.items()))
+                    features.append((f"{short} longest", float(known.rows.longest)))
+                    features.append((f"{short} reach", float(known.rows.reach)))
+        return cls(form.text, form.names, tuple(features))
 
     def canonical(self, text: str) -> str:
         """A schedule with canonical names in place of the user's."""
@@ -72,9 +97,9 @@ class Signature:
         """The user's name of a tensor of a record."""
         return {c: name for name, c in self.names}.get(canonical, canonical)
 
-    def nearest(self, device: str) -> list[tuple[float, TuningRecord]]:
+    def nearest(self, device: str) -> Iterator[tuple[float, TuningRecord]]:
         """The records of this statement on a device that are near, nearest first."""
-        return near(self.text, device, dict(self.features), NEAR)
+        return near(self.text, device, self.features, NEAR)
 
 
 @lru_cache(maxsize=1024)

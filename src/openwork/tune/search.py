@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 from time import perf_counter
 from typing import Any
 
@@ -31,7 +31,7 @@ from openwork.tensor.create import empty
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.kernel.target import Target
 from openwork.tensor.kernel.targets import find_target
-from openwork.tensor.learnt import NEAR, Signature, said_of
+from openwork.tensor.learnt import Signature, said_of
 from openwork.tensor.measure import statistics_of
 from openwork.tensor.operand import Operand
 from openwork.tensor.statement import Statement
@@ -206,7 +206,7 @@ class Search:
     def recalled(self) -> Best | None:
         """The outcome of an earlier search for the same operands."""
         signature = self.signature()
-        for far, record in signature.nearest(self.target.machine)[:1]:
+        for far, record in islice(signature.nearest(self.target.machine), 1):
             if far > 0:
                 return None
             trial = Trial(_candidate(signature, record))
@@ -229,8 +229,8 @@ class Search:
     def neighbours(self) -> list[Candidate]:
         """The best candidates of similar operands."""
         signature = self.signature()
-        near = signature.nearest(self.target.machine)
-        return [_candidate(signature, record) for far, record in near[:3] if far <= NEAR]
+        near = islice(signature.nearest(self.target.machine), 3)
+        return [_candidate(signature, record) for _, record in near]
 
     # -- the search -------------------------------------------------------------------------------
 
