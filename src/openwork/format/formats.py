@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -126,6 +126,16 @@ class Format:
             )
         ordinary = self.layout in (AOS, *WITH_COORDINATES)
         return self.with_layout(AOS) if single and not ordinary else self
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:  # every lookup of a kernel asks for it
+        return hash((self.levels, self.order, self.tiles, self.layout))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Format, (self.levels, self.order, self.tiles, self.layout)  # hashes differ there
 
     @cached_property
     def packed_array(self) -> str | None:
@@ -251,7 +261,13 @@ def _check_modes(levels: Sequence[Level], order: Sequence[int], tiles: Sequence[
 
 def dense(ndim: int, order: Sequence[int] | None = None) -> Format:
     """All `ndim` modes dense; row-major, or as `order` says (`dense(2, (1, 0))`: column-major)."""
-    return Format([Dense] * _count(ndim, "modes", 0), order)
+    count = _count(ndim, "modes", 0)
+    return _row_major(count) if order is None else Format([Dense] * count, order)
+
+
+@cache
+def _row_major(ndim: int) -> Format:
+    return Format([Dense] * ndim)
 
 
 def CSF(ndim: int, order: Sequence[int] | None = None) -> Format:

@@ -296,6 +296,16 @@ class Storage:
         """Views of the same arrays with the modes in another order, by order."""
         return {}
 
+    @cached_property
+    def alike(self) -> tuple[object, ...] | None:
+        """What a plain array of numbers shares with others that kernels take in its place.
+
+        None for all other tensors.
+        """
+        plain = self.format.plain and not isinstance(self.dtype, Entry) and not self.fill
+        in_memory = isinstance(self.values, np.ndarray)
+        return (self.dtype, self.format.order, self.shape) if plain and in_memory else None
+
     @property
     def overhangs(self) -> bool:
         """Whether blocks reach beyond the shape."""

@@ -11,7 +11,7 @@ from openwork.algebra import operators as ops
 from openwork.format.formats import dense
 from openwork.index.nodes import Access, Apply
 from openwork.runtime.storage import Array
-from openwork.tensor.eager import KERNELS, Result, run, variables
+from openwork.tensor.eager import KERNELS, Result, called, run, variables
 from openwork.tensor.exchange.facts import Facts, facts_for
 from openwork.tensor.operand import Operand
 from openwork.tensor.rearrange.broadcast import matmul_layout
@@ -26,15 +26,21 @@ def matmul(left: Operand, right: Operand) -> Operand:
         rhs = Apply(ops.MUL, tuple(accesses))
         return Result(rhs, result_format(rhs, variables(layout.result)), rhs.dtype)
 
-    return run("matmul", layout, (left, right), build)
+    operands = (left, right)
+    return run("matmul", layout, operands, build, called("matmul", operands))
 
 
-def matmul_again(left: Operand, right: Array) -> Operand | None:
+def matmul_again(left: Operand, right: Operand | Array) -> Operand | None:
     """`left @ right` by the kernel of the product before, if that was much like this one.
 
     A solver has a new vector each time, and cannot wait for it to become a tensor.
     """
-    known = _with_array(left.facts, right.dtype, right.ndim)
+    again = KERNELS.again("matmul", (left, right))
+    if again is not None:
+        return Operand(left.name, again[0].shape, again[1], again[0])
+    if isinstance(right, Operand) and right.storage.alike is None:
+        return None
+    known = _with_array(left.facts, right.dtype, len(right.shape))
     if known is None:
         return None
     if known.kernel is None or known.losses != KERNELS.losses:

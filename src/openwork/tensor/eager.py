@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from openwork.algebra.types import DType
+import numpy as np
+
+from openwork.algebra.types import BOOL, DType
 from openwork.format.formats import Format
 from openwork.index.nodes import Access, Assignment, Expr, IndexVar
+from openwork.runtime.memory import address
 from openwork.runtime.storage import Storage
 from openwork.tensor.exchange.facts import Facts, facts_for, facts_of
 from openwork.tensor.operand import Operand
@@ -19,6 +22,7 @@ from openwork.tensor.result_format import fill_of
 from openwork.tensor.statement import Statement
 
 _MOST_KERNELS = 512
+_MOST_CALLS = 4096
 _LETTERS = "ABCDEFGHIJKLMNOPQSTUVWXYZ"  # without R, which is the result
 _RESULT = "R"
 
@@ -29,6 +33,7 @@ class KernelStore:
     def __init__(self, most: int = _MOST_KERNELS) -> None:
         self._most = most
         self._kernels: dict[Hashable, Any] = {}
+        self._ready: dict[tuple[object, ...], tuple[Any, Facts]] = {}
         self.losses = 0  # how often kernels were forgotten
 
     def get(
@@ -56,6 +61,50 @@ class KernelStore:
             self._kernels[key] = kernel
         return kernel
 
+    def remember(
+        self, called: tuple[object, ...], kernel: Any, operands: Sequence[Operand], made: Operand
+    ) -> None:
+        """Keep what repeats a call by `kernel` for arrays like `operands`."""
+        warm = kernel._warm
+        if warm is None:
+            return
+        numbers = [isinstance(each, type) for each in called[1:]]
+        ready = warm.detached([o.storage for o in operands], numbers, made.storage)
+        if ready is not None:
+            while len(self._ready) >= _MOST_CALLS:
+                self._ready.pop(next(iter(self._ready), ()), None)
+            self._ready[called] = ready, made.facts
+
+    def again(self, what: Hashable, args: Sequence[Any]) -> tuple[Storage, Facts] | None:
+        """The result of the operation `what`, if it ran on arrays and numbers like these before.
+
+        On small arrays, finding the kernel takes far longer than running it.
+        """
+        key: list[object] = [what]
+        given: list[Any] = []
+        held: list[Any] = []  # alive until the kernel has run
+        for arg in args:
+            if isinstance(arg, Operand):
+                storage = arg._storage
+                if storage is None or storage.alike is None:
+                    return None
+                key.append(storage.alike)
+                given.append(storage.pointers[-1])
+                held.append(storage)
+            elif type(arg) is np.ndarray:
+                if not arg.flags.carray or arg.dtype == BOOL:  # whose bytes may be other numbers
+                    return None
+                key.append((arg.dtype, tuple(range(arg.ndim)), arg.shape))
+                given.append(address(arg))
+            else:
+                key.append(type(arg))
+                given.append(arg.item() if isinstance(arg, np.generic) else arg)
+        ready = self._ready.get(tuple(key))
+        if ready is None:
+            return None
+        storage = ready[0](given)
+        return None if storage is None else (storage, ready[1])
+
     def find(self, key: Hashable) -> Any:
         """The kernel for `key`, or None."""
         return self._kernels.get(key)
@@ -66,6 +115,7 @@ class KernelStore:
     def clear(self) -> None:
         """Forget all kernels."""
         self._kernels.clear()
+        self._ready.clear()
         self.losses += 1
 
 
@@ -112,8 +162,12 @@ def run(
     layout: Layout,
     operands: Sequence[Operand],
     build: Callable[[Sequence[Access]], Result],
+    called: tuple[object, ...] = (),
 ) -> Operand:
-    """Run the statement that `build` makes from accesses to `operands` by `layout`."""
+    """Run the statement that `build` makes from accesses to `operands` by `layout`.
+
+    `called`: what the caller will look up this call by: see `KernelStore.again`.
+    """
     if any(layout.dropped):
         operands = [
             around(squeeze(operand.storage, modes), operand.name) if modes else operand
@@ -130,7 +184,26 @@ def run(
         return Assignment(Access(result.tensor_var, variables(layout.result)), rhs)
 
     key = (operation, layout.operands, layout.result)
-    return call(kernel_for(key, operands, assignment), operands)
+    kernel = kernel_for(key, operands, assignment)
+    made = call(kernel, operands)
+    if called:
+        KERNELS.remember(called, kernel, operands, made)
+    return made
+
+
+def called(what: Hashable, args: Sequence[Any]) -> tuple[object, ...]:
+    """What a call is looked up by: what is common to all calls that one kernel serves.
+
+    Nothing if an argument has more to say than that.
+    """
+    facts = [arg.storage.alike if isinstance(arg, Operand) else _usual(arg) for arg in args]
+    return (what, *facts) if all(facts) else ()
+
+
+def _usual(number: object) -> type | None:
+    """The type of a number, if it says how to compute with it."""
+    known = type(number) in (bool, int, float, complex) or isinstance(number, np.generic)
+    return type(number) if known else None
 
 
 def kernel_for(

@@ -15,7 +15,7 @@ from openwork.format.formats import dense
 from openwork.index.nodes import Access, Apply, Expr, Literal, check_natural
 from openwork.index.terms import as_expr
 from openwork.runtime.storage import Storage
-from openwork.tensor.eager import Result, around, run, stand_in, variables
+from openwork.tensor.eager import KERNELS, Result, around, called, run, stand_in, variables
 from openwork.tensor.exchange.facts import Facts, facts_for
 from openwork.tensor.operand import Operand
 from openwork.tensor.rearrange.broadcast import broadcast
@@ -48,6 +48,9 @@ def elementwise(operation: Operation, args: Sequence[Any]) -> Operand:
     A number becomes a scalar operand, so that `2 * A` and `3 * A` share a kernel; unless its value
     decides whether the result is sparse, as in `A ** 2`.
     """
+    again = KERNELS.again(operation, args)
+    if again is not None:
+        return Operand("", again[0].shape, again[1], again[0])
     op = operation.op
     kinds = tuple(arg.facts.dtype if isinstance(arg, Operand) else _kind(arg) for arg in args)
     types = _types(operation, kinds)
@@ -76,7 +79,10 @@ def elementwise(operation: Operation, args: Sequence[Any]) -> Operand:
         rhs = Apply(op, tuple(next(rest) if given is None else given for given in literals))
         return Result(rhs, result_format(rhs, variables(layout.result), fill_of(rhs)), rhs.dtype)
 
-    return run((operation, *map(_key, literals)), layout, tensors, build)
+    # An exponent is checked at each call, and then is a number that the kernel knows.
+    checked = len(tensors) < len(args) or (op.natural is not None and types[-1].kind in "iu")
+    key = () if checked else called(operation, args)
+    return run((operation, *map(_key, literals)), layout, tensors, build, key)
 
 
 def _kind(value: Any) -> Kind:
@@ -97,11 +103,14 @@ def _key(literal: Literal | None) -> object:
 
 
 def _unchanged(op: Op, args: Sequence[Any]) -> Any:
-    """The tensor, if the other argument is a number that leaves it unchanged: `0 + A`."""
+    """The tensor, if the other argument is a number that leaves it unchanged: `0 + A`.
+
+    It keeps its format then. An array is added to like any other: 0 + -0.0 is 0.0.
+    """
     if len(args) != 2:
         return None
     for position, (arg, other) in enumerate(zip(args, reversed(args), strict=True)):
-        if isinstance(arg, Operand) and not isinstance(other, Operand):
+        if isinstance(arg, Operand) and not isinstance(other, Operand) and not arg.storage.alike:
             laws = (op.identity, op.right_identity if position == 0 else None)
             if any(law is not None and other == law for law in laws):
                 return arg

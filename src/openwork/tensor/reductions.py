@@ -24,7 +24,7 @@ from openwork.format.layouts import AOS
 from openwork.index.nodes import Access, Apply, Cast, Expr, IndexVar, Literal, Reduce
 from openwork.runtime.storage import Storage
 from openwork.tensor.convert.pack import unpack
-from openwork.tensor.eager import Result, around, run, variables
+from openwork.tensor.eager import KERNELS, Result, around, called, run, variables
 from openwork.tensor.elementwise import elementwise, operation
 from openwork.tensor.operand import Operand
 from openwork.tensor.rearrange.broadcast import Layout, check_axes
@@ -83,6 +83,14 @@ def reduction(
 
     Small integers are added up and multiplied in 64 bits, as NumPy does.
     """
+    what = None
+    if not keepdims and (axis is None or type(axis) is int):
+        what = name, axis, dtype.str if isinstance(dtype, np.dtype) else None
+        what = what if dtype is None or what[2] else None
+    if what is not None:
+        again = KERNELS.again(what, (operand,))
+        if again is not None:
+            return Operand(operand.name, again[0].shape, again[1], again[0])
     op, modes = REDUCTIONS[name], Modes.of(operand, axis, keepdims)
     if op in (ops.MIN, ops.MAX) and not modes.count:
         raise ShapeError(
@@ -96,7 +104,7 @@ def reduction(
     neutral = operand.format.is_dense or _converted(op, fill, kind) == identity
     if not neutral:
         stored = _with_fill(operand, _neutral_fill(op, operand.facts.dtype, identity))
-    made = _reduced(op, stored, modes, kind)
+    made = _reduced(op, stored, modes, kind, called(what, (operand,)) if what else ())
     if not neutral:
         made = _joined(op, made, operand, modes, _converted(op, fill, kind), kind)
     return modes.shaped(made)
@@ -128,8 +136,10 @@ def _with_fill(operand: Operand, fill: Number) -> Operand:
     return around(replace(operand.storage, fill=fill), operand.name)
 
 
-def _reduced(op: Op, operand: Operand, modes: Modes, kind: DType) -> Operand:
-    """The reduction by one statement."""
+def _reduced(
+    op: Op, operand: Operand, modes: Modes, kind: DType, called: tuple[object, ...] = ()
+) -> Operand:
+    """The reduction by one statement; `called`: as for `run`."""
     over = variables(modes.axes)
 
     def build(accesses: Sequence[Access]) -> Result:
@@ -140,13 +150,28 @@ def _reduced(op: Op, operand: Operand, modes: Modes, kind: DType) -> Operand:
             element = Cast(kind, element)
         return Result(_nested(op, over, element), dense(len(modes.kept)), kind)
 
-    return run((op.name, str(kind)), modes.layout(), (operand,), build)
+    return run((op.name, str(kind)), modes.layout(), (operand,), build, called)
 
 
 def _nested(op: Op, over: Sequence[IndexVar], element: Expr) -> Expr:
     for var in reversed(over):
         element = Reduce(op, var, element)
     return element
+
+
+def trace(operand: Operand) -> Operand:
+    """The sum of the diagonal of a square matrix whose absent entries are zero."""
+    again = KERNELS.again("trace", (operand,))
+    if again is not None:
+        return Operand(operand.name, again[0].shape, again[1], again[0])
+    kind = _type_of(ops.ADD, operand.facts.dtype)
+
+    def build(accesses: Sequence[Access]) -> Result:
+        element = accesses[0] if accesses[0].dtype == kind else Cast(kind, accesses[0])
+        return Result(_nested(ops.ADD, variables((0,)), element), dense(0), kind)
+
+    layout = Layout(((0, 0),), (), ((),))
+    return run(("trace", str(kind)), layout, (operand,), build, called("trace", (operand,)))
 
 
 # What absent entries add

@@ -38,7 +38,7 @@ from openwork.tensor.draw.cells import MOST_CELLS
 from openwork.tensor.draw.html import tensor_html
 from openwork.tensor.draw.svg import draw_svg
 from openwork.tensor.draw.text import draw, summary
-from openwork.tensor.eager import assign
+from openwork.tensor.eager import KERNELS, assign
 from openwork.tensor.elementwise import ARGUMENTS, NUMBERS, elementwise, operation
 from openwork.tensor.exchange.elsewhere import ELSEWHERE
 from openwork.tensor.exchange.export import to_array, to_coo, to_cupy, to_scipy, to_torch
@@ -52,7 +52,7 @@ from openwork.tensor.rearrange.broadcast import check_axes, permute, squeeze as 
 from openwork.tensor.rearrange.index import assign as put, select
 from openwork.tensor.rearrange.shape import diagonal, reshaped, without_fill
 from openwork.tensor.recorded import Record, Recorded, compute
-from openwork.tensor.reductions import Axis, arg_extreme, mean, reduction, variance
+from openwork.tensor.reductions import Axis, arg_extreme, mean, reduction, trace, variance
 from openwork.tensor.statement import Statement
 from openwork.tensor.ufuncs import by_function, by_ufunc
 
@@ -81,6 +81,11 @@ class Tensor(Overloaded["Tensor"], Operand):
     def made(cls, operand: Operand) -> Self:
         """A tensor over a kernel's result, under a new name."""
         return cls(auto_name(), operand._shape, operand._facts, operand._storage)
+
+    @classmethod
+    def _again(cls, storage: Storage, facts: Facts) -> Self:
+        """A tensor over the result of a repeated call."""
+        return cls(auto_name(), storage.shape, facts, storage)
 
     @classmethod
     def wrap(cls, obj: object) -> Self:
@@ -312,7 +317,7 @@ class Tensor(Overloaded["Tensor"], Operand):
         return type(self).wrap(other) if _is_array(other) else NotImplemented
 
     def __matmul__(self, other: object) -> Self:
-        if type(other) is np.ndarray:
+        if isinstance(other, (np.ndarray, Tensor)):
             again = matmul_again(self, other)
             if again is not None:
                 return self.made(again)
@@ -352,6 +357,9 @@ class Tensor(Overloaded["Tensor"], Operand):
 
     def __openwork_apply__(self, op: Op, args: Sequence[object]) -> Any:
         """`op` element by element; NotImplemented where Python should try something else."""
+        again = KERNELS.again(operation(op), args)
+        if again is not None:
+            return self._again(*again)
         if not all([isinstance(arg, ARGUMENTS) for arg in args]):
             if any_terms(args):
                 return applied(op, *args)
@@ -541,7 +549,7 @@ class Tensor(Overloaded["Tensor"], Operand):
     @property
     def T(self) -> Self:
         """The tensor with its modes reversed; the arrays are shared."""
-        return self.transpose()
+        return self._turned(tuple(range(self.order))[::-1])
 
     @property
     def mT(self) -> Self:
@@ -616,6 +624,9 @@ class Tensor(Overloaded["Tensor"], Operand):
 
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: object = None) -> Self:
         """The sum of the diagonal."""
+        simple = (offset, axis1, axis2) == (0, 0, 1) and dtype is None and not self.fill
+        if simple and self.order == 2 and len(set(self.shape)) == 1 and self.device == "cpu":
+            return self.made(trace(self))
         return self.diagonal(offset, axis1, axis2).sum(-1, dtype)
 
     def nonzero(self) -> tuple[Array, ...]:

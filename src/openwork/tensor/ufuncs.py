@@ -25,6 +25,10 @@ def by_ufunc(
     tensor: Any, ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: Any, more: dict[str, Any]
 ) -> Any:
     """NumPy's universal functions, by our operators: `np.sqrt(A)`, `np.add(A, B)`."""
+    if method == "__call__" and out is None and not more and ufunc in UFUNCS:
+        op = UFUNCS[ufunc]
+        if not (op.real and _all_dense(inputs)):
+            return tensor.__openwork_apply__(op, inputs)
     made: Any = NotImplemented
     wanted = more.pop("dtype", None)
     if more.get("where", False) is True:

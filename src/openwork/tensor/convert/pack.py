@@ -208,6 +208,8 @@ def by_numpy(storage: Storage, format: Format, exact: bool) -> Storage:
 
 def to_dense(storage: Storage) -> Array:
     """The tensor as a dense array; one that is dense already is not copied."""
+    if storage.alike and storage.format.order == tuple(range(len(storage.shape))):
+        return storage.values.reshape(storage.shape)
     if storage.format.plain:
         extents = [storage.shape[mode] for mode in storage.format.order]
         axes = [storage.format.level_of(mode) for mode in range(len(extents))]
@@ -226,9 +228,11 @@ def to_numbers(storage: Storage) -> Array:
     Also of a dense tensor on a GPU, whose library has no records.
     """
     entry, format = storage.dtype, storage.format
-    if isinstance(entry, Entry) and entry.decoded.family != entry.family:
+    if not isinstance(entry, Entry):
+        return to_dense(storage)
+    if entry.decoded.family != entry.family:
         return to_numbers(storage.astype(entry.decoded))
-    if not isinstance(entry, Entry) or not format.plain:
+    if not format.plain:
         return as_numbers(to_dense(storage))
     extents = [storage.shape[mode] for mode in format.order]
     axes = [format.level_of(mode) for mode in range(len(extents))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from openwork.algebra.types import DType, Number, number
 from openwork.format.formats import Format
@@ -45,5 +46,12 @@ def facts_for(format: Format, dtype: DType, fill: Number = 0) -> Facts:
 
 def facts_of(storage: Storage) -> Facts:
     """The facts of a storage."""
+    if storage.alike:
+        return _facts_of_array(storage.dtype, storage.format)
     fill = storage.fill
     return Facts(storage.format, storage.dtype, fill if fill == fill else "nan")
+
+
+@lru_cache(maxsize=256)
+def _facts_of_array(dtype: DType, format: Format) -> Facts:
+    return Facts(format, dtype, 0)

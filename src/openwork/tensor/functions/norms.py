@@ -47,7 +47,10 @@ def vector_norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float
     >>> float(vector_norm(as_tensor([3.0, 0.0, 4.0]).to("Compressed")))
     5.0
     """
-    size = _size(_inexact(x))
+    given = _inexact(x)
+    # The square of a real number has no sign.
+    real = ord == 2 and not isinstance(given.dtype, Entry) and given.dtype.kind == "f"
+    size = given if real else _size(given)
     if ord == np.inf:
         return size.max(axis, keepdims=keepdims)
     if ord == -np.inf:

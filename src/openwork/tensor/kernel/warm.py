@@ -14,15 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from openwork.algebra.entries import Entry
-from openwork.algebra.types import BOOL, DType, Number, as_element
+from openwork.algebra.types import BOOL, DType, Number, as_element, holds
 from openwork.format.formats import dense
 from openwork.index.nodes import TensorVar
 from openwork.loops.plan.assembly import Append
-from openwork.runtime.host.launch import BoundBroken, PositionOverflow, threads_for
+from openwork.runtime.host.launch import BoundBroken, Executable, PositionOverflow, threads_for
 from openwork.runtime.memory import address, allocate, zeros
 from openwork.runtime.storage import Array, Storage, room_of
 from openwork.tensor.kernel.binding import Binder, Binding
 
+_from_buffer = c_char.from_buffer
 # Results below this many bytes are not checked against free memory.
 _UNCOUNTED = 1 << 16
 
@@ -81,6 +82,16 @@ class Repeated(ABC):
 
     def into(self, out: Any, operands: Mapping[str, Any]) -> Any:
         """`out`, with the result written into it; None if this takes more checks."""
+        return None
+
+    def detached(
+        self, given: Sequence[Storage], numbers: Sequence[bool], result: Storage
+    ) -> Detached | None:
+        """The call for any arrays like `given`, which `result` was made from.
+
+        `numbers`: which of them will be given as numbers. None if more than their shapes matters,
+        or this call had others: another thread may have been faster.
+        """
         return None
 
     @abstractmethod
@@ -182,6 +193,27 @@ class Warm(Repeated):
         out.__openwork_store__(place)
         return out
 
+    def detached(
+        self, given: Sequence[Storage], numbers: Sequence[bool], result: Storage
+    ) -> Detached | None:
+        same = self._binding.shapes == tuple([storage.shape for storage in given])
+        if not same or self._binding.shape != result.shape or not result.alike:
+            return None
+        places = self._places = self._places or self._found_places()
+        if not all(name in places and places[name].alone for name in self._names):
+            return None
+        if [places[name].place for name in self._names] != list(range(1, len(given) + 1)):
+            return None
+        return Detached(
+            self._executable,
+            self._binding.sizes,
+            self._work,
+            self._steps,
+            self._zeroed,
+            [each.dtype if alone else None for each, alone in zip(given, numbers, strict=True)],
+            result,
+        )
+
     def _apart(self, first: int, last: int, changed: Sequence[tuple[int, int]]) -> bool:
         """Whether no operand has memory between two addresses."""
         starts = list(self._pointers)
@@ -278,6 +310,83 @@ class Warm(Repeated):
         for place, _ in changed:
             frame[place] = self._pointers[place - 1]
         self._frames.append(frame)
+
+
+class Detached:
+    """Repeats a call with any arrays of the same shapes and element types.
+
+    All that is left to do is to allocate the result, put addresses into the kernel's arguments, and
+    run it.
+
+    Args:
+        executable: the kernel.
+        sizes: extents and strides, as the kernel takes them.
+        work: about how many elements it accesses.
+        steps: an upper estimate of loop iterations.
+        zeroed: whether it adds to a result of zeros.
+        numbers: the element type of operands that are given as numbers, None for arrays.
+        result: a result of the kernel; others differ from it in their values alone.
+    """
+
+    def __init__(
+        self,
+        executable: Executable,
+        sizes: Sequence[int],
+        work: float,
+        steps: float,
+        zeroed: bool,
+        numbers: Sequence[DType | None],
+        result: Storage,
+    ) -> None:
+        self._executable, self._sizes, self._work, self._steps = executable, sizes, work, steps
+        self._numbers = tuple(numbers)
+        self._count, self._dtype = result.values.size, result.values.dtype
+        small = result.values.nbytes < _UNCOUNTED
+        self._allocate: Any = np.empty if small else allocate
+        if zeroed:
+            self._allocate = np.zeros if small else zeros
+        facts = ("shape", "format", "dtype", "levels", "fill", "borrowed")
+        self._facts = {name: getattr(result, name) for name in facts} | {"alike": result.alike}
+        self._sized: tuple[int, Any] = (0, None)  # the number of threads, and the sizes of a call
+        self._frames: list[Any] = []  # arguments of finished calls, for reuse
+
+    def __call__(self, given: list[Any]) -> Storage | None:
+        """The result for operands at these addresses, or of these values.
+
+        None if a number does not fit into its type. The list is used up.
+        """
+        values = self._allocate(self._count, self._dtype)
+        where = addressof(_from_buffer(values)) if self._count else 0
+        # Pop and append are atomic, so threads may call concurrently.
+        try:
+            frame, cells = self._frames.pop()
+        except IndexError:
+            frame, cells = self._frame()
+        for n, cell, at in cells:
+            if not holds(cell.dtype, given[n]):
+                return None
+            cell[0] = given[n]
+            given[n] = at
+        given.append(where)
+        frame[1:] = given
+        threads, (known, sizes) = threads_for(self._work), self._sized
+        if threads != known:
+            sizes = self._executable.sizes(threads, 0, self._sizes)
+            self._sized = (threads, sizes)
+        self._executable.call(frame, sizes, self._steps)
+        self._frames.append((frame, cells))
+        made = object.__new__(Storage)  # its constructor takes as long as a small kernel
+        facts = self._facts.copy()
+        facts["values"], facts["pointers"] = values, (where,)
+        made.__dict__ = facts
+        return made
+
+    def _frame(self) -> tuple[Any, list[tuple[int, Array, int]]]:
+        """Arguments for a call; and for each that is a number, which it is, its memory, and where
+        that is."""
+        frame = self._executable.frame([0] * (len(self._numbers) + 1))
+        cells = [(n, np.zeros(1, type)) for n, type in enumerate(self._numbers) if type is not None]
+        return frame, [(n, cell, address(cell)) for n, cell in cells]
 
 
 class WarmAppended(Repeated):

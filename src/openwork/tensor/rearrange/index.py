@@ -23,6 +23,8 @@ from openwork.tensor.rearrange.shape import of_array, on_device_of, packed, rave
 
 Shape = tuple[int, ...]
 
+_ENDS = {int, type(None)}
+
 
 @dataclass(frozen=True)
 class Gather:
@@ -61,6 +63,8 @@ class Selection:
 def select(storage: Storage, subscript: Any, name: str) -> Storage:
     """The elements that a subscript names, as NumPy has it."""
     host = storage.host()
+    if host.alike and _is_usual(subscript, host.shape):
+        return of_array(np.asarray(to_dense(host)[subscript]), host)
     given = normalized(subscript, host.shape, name)
     if host.format.is_dense:
         return on_device_of(storage, of_array(to_dense(host)[given], host))
@@ -104,6 +108,20 @@ def _elements(value: Any, storage: Storage, name: str) -> Array:
 # What subscripts mean
 
 
+def _is_usual(subscript: Any, shape: Shape) -> bool:
+    """Whether a subscript is integers and slices that are right, and mean what they do in NumPy."""
+    items = subscript if type(subscript) is tuple else (subscript,)
+    if len(items) > len(shape):
+        return False
+    for item, extent in zip(items, shape, strict=False):
+        if type(item) is slice:
+            if item.step is not None or not {type(item.start), type(item.stop)} <= _ENDS:
+                return False
+        elif type(item) is not int or not -extent <= item < extent:
+            return False
+    return True
+
+
 def normalized(subscript: Any, shape: Shape, name: str) -> tuple[Any, ...]:
     """A subscript with an item for each mode, and `None`s: checked, without ellipsis and masks."""
     items = list(subscript) if isinstance(subscript, tuple) else [subscript]
@@ -129,7 +147,7 @@ def normalized(subscript: Any, shape: Shape, name: str) -> tuple[Any, ...]:
 
 def _plain(item: Any, name: str) -> Any:
     """An item as a number, a slice, None, an ellipsis, or an array of integers or bools."""
-    if item is None or item is Ellipsis or isinstance(item, slice):
+    if item is None or item is Ellipsis or type(item) in (int, slice):
         return item
     if hasattr(item, "to_coo"):  # a tensor, whose entries are the mask's
         item = item.to_numpy()

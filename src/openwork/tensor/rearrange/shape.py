@@ -16,6 +16,7 @@ import numpy as np
 from openwork.algebra.entries import Entry
 from openwork.algebra.types import promote
 from openwork.errors import ShapeError
+from openwork.format.formats import dense
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.convert.convert import convert
@@ -47,6 +48,9 @@ def rearranged(
 
 def of_array(array: Array, storage: Storage) -> Storage:
     """A dense array as a storage with the fill of `storage`, by rows or columns as in memory."""
+    if storage.alike and array.flags.c_contiguous and array.dtype == storage.dtype:
+        format, values = dense(array.ndim), array.reshape(-1)
+        return Storage(array.shape, format, storage.dtype, ({},) * array.ndim, values)
     return from_numpy(np.asarray(array), Wish("", fill=storage.fill))
 
 

@@ -1,0 +1,177 @@
+"""Operations on arrays like those of a call before, which run its kernel and nothing else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import openwork as ow
+from openwork.tensor.eager import KERNELS
+
+pytestmark = pytest.mark.needs_cc
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "sum": lambda a, b: a + b,
+    "scaled": lambda a, b: 2 * a - b / 3,
+    "root": lambda a, b: np.sqrt(np.abs(a)),
+    "compared": lambda a, b: a > b,
+    "chosen": lambda a, b: np.where(a > 0, a, b),
+    "sums": lambda a, b: a.sum() + b.sum(0),
+    "extremes": lambda a, b: a.max(0) + b.min(),
+    "mean": lambda a, b: a.mean() + b.mean(0),
+    "norm": lambda a, b: np.linalg.norm(a),
+    "product": lambda a, b: a.T @ b,
+    "element": lambda a, b: a[1] + b[-1],
+    "window": lambda a, b: a[1:3] + b[:2],
+}
+
+
+@pytest.fixture
+def seen() -> Iterator[list[Any]]:
+    """What the calls found, in which no kernel was looked for."""
+    found: list[Any] = []
+    again = KERNELS.again
+
+    def watched(what: Any, args: Any) -> Any:
+        made = again(what, args)
+        found.append(made)
+        return made
+
+    KERNELS.again = watched  # type: ignore[method-assign]
+    yield found
+    del KERNELS.again  # type: ignore[method-assign]
+
+
+UNORDERED = ("compared", "chosen", "extremes", "scaled")  # nor are bools subtracted
+NEVER_EMPTY = ("extremes", "mean", "element")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int8", "complex128", "bool"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_it_is_what_numpy_has(name: str, dtype: str) -> None:
+    if dtype not in ("complex128", "bool") or name not in UNORDERED:
+        for shape in [(3,), (4, 4), *([(0,)] if name not in NEVER_EMPTY else [])]:
+            compare(OPERATIONS[name], dtype, shape)
+
+
+def compare(operation: Callable[..., Any], dtype: str, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(3)
+    results = []
+    for _ in range(3):
+        a, b = (rng.integers(-9, 9, shape).astype(dtype) for _ in "ab")
+        made = operation(ow.tensor(a), ow.tensor(b))
+        results.append((made, operation(a, b)))
+    for made, expected in results:  # at the end: none was written over
+        np.testing.assert_allclose(made.to_numpy(), expected, rtol=1e-3)  # NumPy has float16
+
+
+def test_the_kernel_is_not_looked_for(seen: list[Any]) -> None:
+    a, b, M = (ow.tensor(np.ones(shape)) for shape in [3, 3, (3, 3)])
+    calls = (lambda: a + b, lambda: 2.5 * a, lambda: np.exp(a), lambda: a.sum(), lambda: M.T @ a,
+             lambda: M + a, lambda: a.mean(), lambda: M.max(axis=1), lambda: M.trace(),
+             lambda: a + np.ones(3))  # fmt: skip
+    for run in calls:
+        for _ in range(2):
+            seen.clear()
+            run()
+        assert seen and all(seen)
+
+
+def test_numbers_are_as_they_were_the_first_time() -> None:
+    a = ow.tensor(np.array([1, -2, 3], dtype="int8"))
+    for number in (3, 4):
+        np.testing.assert_array_equal((a + number).to_numpy(), a.to_numpy() + np.int8(number))
+        np.testing.assert_array_equal((a < number).to_numpy(), a.to_numpy() < number)
+    with pytest.raises(ow.ParseError, match="does not fit"):
+        a + 300
+    assert (a < 300).all().item() and (a + np.int64(300)).dtype == np.int64
+    assert (a + 2.5).to_numpy().tolist() == [3.5, 0.5, 5.5]
+    assert (a * True).dtype == np.int8
+    for exponent in (2, 3):
+        np.testing.assert_array_equal((a**exponent).to_numpy(), a.to_numpy() ** exponent)
+    with pytest.raises(ow.OpenworkError):
+        a**-1
+
+
+def test_zero_is_added_as_any_number() -> None:
+    a = ow.tensor(np.array([-0.0, 1.0]))
+    for number in (1.0, 0, 0.0):
+        expected = a.to_numpy() + number
+        assert np.signbit((a + number).to_numpy()).tolist() == np.signbit(expected).tolist()
+
+
+def test_arrays_that_are_not_plain_memory() -> None:
+    a, plain = ow.tensor(np.ones(4)), np.arange(4.0)
+    fixed = plain.copy()
+    fixed.flags.writeable = False
+    unaligned = np.frombuffer(b"0" + plain.tobytes(), np.uint8)[1:].view(float)
+    strange = (plain.astype(">f8"), np.repeat(plain, 2)[::2], fixed, unaligned, plain, list(plain))
+    for _ in range(2):
+        for each in strange:
+            np.testing.assert_array_equal((a + each).to_numpy(), plain + 1)
+            np.testing.assert_array_equal((each + a).to_numpy(), plain + 1)
+    odd = np.array([0, 1, 7, 0], np.uint8).view(bool)
+    for _ in range(2):
+        assert (a * odd).to_numpy().tolist() == [0, 1, 1, 0]
+    M = np.arange(4.0).reshape(2, 2)
+    for each in (M, M.T, np.asfortranarray(M), M[::-1]) * 2:
+        np.testing.assert_array_equal((ow.tensor(M) + each).to_numpy(), M + each)
+        np.testing.assert_array_equal((ow.tensor(M) - ow.tensor(each)).to_numpy(), M - each)
+
+
+def test_other_shapes_and_wrong_ones() -> None:
+    a = ow.tensor(np.ones(3))
+    for _ in range(2):
+        assert (a + ow.tensor(np.ones((2, 1)))).shape == (2, 3)
+        with pytest.raises(ow.ShapeError):
+            a + ow.tensor(np.ones(2))
+        assert a.sum(0).item() == 3
+    with pytest.raises(ow.ShapeError):
+        a.sum(1.0)  # type: ignore[arg-type]
+
+
+def test_a_background_is_not_an_array() -> None:
+    A = ow.tensor(np.array([[1.0, 2.0], [2.0, 4.0]])).to("CSR")
+    B = ow.tensor(np.array([[1.0, 2.0], [2.0, 4.0]]))
+    for _ in range(2):
+        assert (A * 2).format == ow.CSR and (B * 2).format == ow.dense(2)
+        assert A.trace().item() == B.trace().item() == 5
+    y = ow.empty(2)
+    i, j = ow.indices("i j")
+    for _ in range(2):
+        y[i] = B[i, j]
+        np.testing.assert_array_equal((y + y).to_numpy(), [6, 12])  # computes y first
+
+
+def test_threads_have_arguments_of_their_own() -> None:
+    wrong = []
+
+    def work(seed: int) -> None:
+        a = np.full(50, float(seed))
+        A = ow.tensor(a)
+        for n in range(200):
+            if not np.array_equal((A * n).to_numpy(), a * n) or (A + A).sum().item() != 100 * seed:
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("format", ["CSR", "CSC", "COO(2)", "DCSR", "BSR(2,2)", "LIL", "dense(2)"])
+def test_a_trace_reads_the_diagonal_alone(format: str) -> None:
+    rng = np.random.default_rng(0)
+    S = np.where(rng.random((7, 7)) < 0.4, rng.integers(1, 9, (7, 7)), 0)
+    A = ow.tensor(S).to(format)
+    assert A.trace().item() == S.trace() and A.trace(1).item() == S.trace(1)
+    small = A.astype("int8")
+    assert small.trace().dtype == np.int64 and small.trace(dtype="int16").dtype == np.int16
+    assert A[:5].trace().item() == S[:5].trace()
+    assert A.astype("float32").trace(dtype=np.dtype("float64")).dtype == np.float64
