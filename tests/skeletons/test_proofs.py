@@ -230,3 +230,14 @@ def test_pieces_of_each_row_have_elements() -> None:
     with pytest.raises(PatternError, match="E707"):
         sk.program(params, lambda x: sk.generate(count, lambda i: _folded(x >> sk.split(i))))
     sk.program(params, lambda x: sk.generate(count, lambda i: _folded(x >> sk.split(i + 1))))
+
+
+def test_literals_that_compare_equal_in_python_are_different() -> None:
+    """Else a program that was lowered before with the one would lend its lengths to the other."""
+    alike = [n.Literal(v) for v in (1, 1.0, True)], [n.Literal(v) for v in (0.0, -0.0, False)]
+    for literals in alike:
+        assert len(set(literals)) == 3
+    assert n.Literal(float("nan")) == n.Literal(float("nan"))
+    for text, kind in (("i", "int64"), ("1.0 * i", "float64"), ("i < 1", "bool")):
+        made = sk.parse(f"nFun n. generate(n, nFun(i => {text}))")
+        assert made(n=3).dtype == kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from random import Random
@@ -28,8 +29,9 @@ from openwork.skeletons.run.cpu import CpuKernel
 from openwork.skeletons.run.kernel import Bound, Kernel, out_of_range, shaped
 
 FUZZ = int(os.environ.get("OPENWORK_FUZZ_CASES", "0"))
-PROGRAMS, PER_SEED = 1000, 125  # 12 ms each, 20 more under the emulator; `fuzz` runs many
-ON_GPU, INTERPRETED = 4, 4  # one program in so many
+PROGRAMS, PER_SEED = 1000, 125  # as C, and under the emulator; `fuzz` runs many
+INTERPRETED = 8  # one program in so many, as C and as CUDA
+DATA = tuple(data(Random(seed)) for seed in range(24))
 SUMS = ("closed", "prefix", "loop")
 
 
@@ -96,7 +98,8 @@ class Checked:
                 call()
             return
         got = np.ravel(call()).tolist()
-        np.testing.assert_array_equal(got, self.expected, str(self.case))
+        if got != self.expected:  # which is quick; here they are compared as arrays, with NaN
+            np.testing.assert_array_equal(got, self.expected, str(self.case))
 
 
 def _check(case: Case, kernel: Kernel, given: Data) -> None:
@@ -121,17 +124,20 @@ def _programs(random: Random, count: int, cuts: int) -> Iterator[tuple[int, Chec
     while len(seen) < count:
         k = len(seen)
         # Each cut makes lengths longer, and a program with three takes four times as long.
-        case = program(random, cuts if k % 5 == 0 else min(cuts, 1))
+        case = program(random, cuts if k % 10 == 0 else min(cuts, 1))
         if case.text in seen:
             continue
         kernel = _kernel(case.program, "interpreted" if k % compiled else "cpu", SUMS[k % 3])
         if kernel is not None:
             seen.add(case.text)
-            yield k, Checked(case, data(random)), kernel
+            yield k, Checked(case, random.choice(DATA)), kernel
 
 
 class Batch(Emulator):
-    """An emulator that compiles the texts of all programs together when the first of them runs."""
+    """An emulator that compiles the texts of all programs together when the first of them runs.
+
+    Functions that several texts have are compiled once: they are two thirds of each.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,11 +145,24 @@ class Batch(Emulator):
 
     def load(self, source: str, kernels: Sequence[DeviceKernel]) -> Mapping[str, Any]:
         self._texts.append((source, kernels))
-        return Functions(self, len(self._texts) - 1)
+        return Functions(self, len(self._texts))
 
     @cached_property
     def library(self) -> Any:
-        return load_emulated(emulated_source(self._texts))
+        shared = dict.fromkeys(p for text, _ in self._texts for p in _functions(text))
+        texts = [("\n\n".join(shared), ())]
+        for text, kernels in self._texts:
+            own = [p for p in text.split("\n\n") if p not in shared]
+            texts.append(("\n\n".join(["using namespace text_0;", *own]), kernels))
+        return load_emulated(emulated_source(texts))
+
+
+def _functions(text: str) -> list[str]:
+    """The paragraphs of a CUDA text whose meaning does not depend on types that it defines."""
+    return [p for p in text.split("\n\n") if "__device__" in p and not _OWN_TYPES.search(p)]
+
+
+_OWN_TYPES = re.compile("index_t|u?int64_t|uint32_t")
 
 
 class Functions(dict[str, Any]):
@@ -158,19 +177,19 @@ class Functions(dict[str, Any]):
 
 
 def _run(seed: int, count: int, cuts: int = 3) -> int:
-    """So many programs, some of them interpreted, too, and some under the emulator."""
+    """So many programs as C and under the emulator, some of them interpreted, too."""
     batch, on_gpu = Batch(), list[tuple[Checked, Bound]]()
     for k, checked, kernel in _programs(Random(seed), count, cuts):
         p, given = checked.case.program, checked.arguments
         checked.agrees(partial(kernel, **given))
         if k % INTERPRETED == 0 and isinstance(kernel, CpuKernel):
             checked.agrees(partial(_without_compiler(p, kernel.lowered), **given))
-        other = _kernel(p, "cuda-emulated", SUMS[k % 3]) if k % ON_GPU == 1 else None
+        other = _kernel(p, "cuda-emulated", SUMS[k % 3])
         if other is not None:
             usual = getattr(other, "usual", other)  # its patterns, where it is a statement, too
             usual._device = batch
             on_gpu.append((checked, usual.bind(**given)))
-            if k % (2 * ON_GPU) == 1:
+            if k % INTERPRETED == 1:
                 checked.agrees(partial(_without_compiler(p, usual.lowered), **given))
     for checked, bound in on_gpu:
         checked.agrees(bound)
@@ -179,7 +198,7 @@ def _run(seed: int, count: int, cuts: int = 3) -> int:
 
 @pytest.mark.parametrize("seed", range(PROGRAMS // PER_SEED))
 def test_random_programs(seed: int) -> None:
-    assert _run(seed, PER_SEED) > PER_SEED // ON_GPU // 2
+    assert _run(seed, PER_SEED) == PER_SEED
 
 
 CENTERED = "fun(r => r :>> reduce(+, 0) :>> fun(s => r :>> map(fun(e => e - s))))"

@@ -6,6 +6,7 @@ Arrays are lists, pairs are tuples, numbers are NumPy's; nothing is flattened, f
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -76,8 +77,7 @@ class _Meaning:
 
     def nat(self, value: Nat, env: Env) -> int:
         return sum(
-            times * int(np.prod([self.atom(a, env) for a in monomial], dtype=object))
-            for monomial, times in value.terms
+            times * prod([self.atom(a, env) for a in monomial]) for monomial, times in value.terms
         )
 
     def atom(self, a: n.Atom, env: Env) -> int:

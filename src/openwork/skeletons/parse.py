@@ -7,9 +7,8 @@ What programs print is read back to the same program. Both ways to write a head 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import count
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from openwork.algebra.operators import BUILTIN, Op
 from openwork.errors import PatternError, Span
@@ -38,8 +37,7 @@ _FN_WORDS = {*_FNS, "reduce", "reduceSeq", "split", "join", "transpose", "slide"
 _NUMBERS = count(1)
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A piece of the text, and where it is."""
 
     kind: str

@@ -8,6 +8,7 @@ split. What is left stays a sum, each of one term.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from openwork.skeletons.language.nodes import (
     At,
@@ -42,9 +43,11 @@ def mentions(node: Node, name: str) -> bool:
 
 def closed(value: Nat) -> Nat:
     """A natural whose sums have closed forms, as far as there are any."""
-    if not has_sums(value):
-        return value
+    return _closed(value) if has_sums(value) else value
 
+
+@lru_cache(maxsize=4096)
+def _closed(value: Nat) -> Nat:
     def change(node: Node) -> Node:
         new = changed(node, change)
         if isinstance(new, Sum):

@@ -89,13 +89,11 @@ class Checker:
         self.solved: dict[str, Nat] = {}
         self.bounds: dict[str, Nat] = {}
         self.known = set(signature.nats)
-        self.text = ""
         self._count = 0
 
     def program(self) -> Type:
         """The type of the body."""
         s = self.signature
-        self.text = str(s)
         names = (*s.nats, *s.params)
         for name in names:
             if names.count(name) > 1:
@@ -112,9 +110,9 @@ class Checker:
 
     def refuse(self, message: str, code: str, at: Node | str, hint: str | None = None) -> None:
         """Raise the error, with the place of a node in the program's text."""
-        piece = at if isinstance(at, str) else str(at)
-        start = self.text.find(piece)
-        span = Span(self.text, start, start + len(piece)) if start >= 0 else None
+        text, piece = str(self.signature), at if isinstance(at, str) else str(at)
+        start = text.find(piece)
+        span = Span(text, start, start + len(piece)) if start >= 0 else None
         raise PatternError(message, code=code, span=span, hint=hint)
 
     def expect(self, one: Type, other: Type, what: str, at: Node) -> None:

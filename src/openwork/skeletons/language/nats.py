@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from operator import is_
 from typing import Any
@@ -38,6 +39,10 @@ class Nat(Node):
     """A natural number: a polynomial, as sorted monomials with their coefficients."""
 
     terms: tuple[tuple[Monomial, int], ...]
+
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
+        """As a dataclass does, in a third of the time: arithmetic makes thousands of them."""
+        self.__dict__["terms"] = terms
 
     def __add__(self, other: Nat | int) -> Nat:
         if not isinstance(other, Nat | int):
@@ -318,6 +323,7 @@ def summed(low: Nat, high: Nat, body: Callable[[Nat], Nat]) -> Nat:
     return sum_over(mine, low, high, body(named(mine)))
 
 
+@lru_cache(maxsize=4096)
 def sum_over(var: str, low: Nat, high: Nat, body: Nat) -> Nat:
     """A sum over a variable, which gets a name that follows from the rest: equal sums are equal."""
     if not body.terms:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import cast
 
 from openwork.algebra.operators import ADD, FLOOR_DIVIDE, MUL, REMAINDER, SUB, Op as Op
@@ -127,6 +127,14 @@ class Literal(Expr):
 
     value: Number
     type: str = ""
+
+    __hash__ = Node.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        """1, 1.0 and True are three literals, and so are 0.0 and -0.0."""
+        if not isinstance(other, Literal):
+            return False
+        return (repr(self.value), self.type) == (repr(other.value), other.type)
 
 
 @dataclass(frozen=True, repr=False)
@@ -300,9 +308,20 @@ def substituted(node: Node, nats: Mapping[str, Nat], exprs: Mapping[str, Expr] =
     No natural is captured: a variable that is bound inside gets another name where a natural
     mentions its own. Names of parameters of functions are all different.
     """
-    if not nats and not exprs:
+    if mentioned(node).isdisjoint((*nats, *exprs)):
         return node
+    if exprs:
+        return _substituted(node, nats, exprs)
+    return _known_substituted(node, tuple(nats.items()))
 
+
+@lru_cache(maxsize=8192)
+def _known_substituted(node: Node, nats: tuple[tuple[str, Nat], ...]) -> Node:
+    """The same types and bodies get the same variables again and again while one is lowered."""
+    return _substituted(node, dict(nats), {})
+
+
+def _substituted(node: Node, nats: Mapping[str, Nat], exprs: Mapping[str, Expr]) -> Node:
     wanted = {*nats, *exprs}
 
     def change(n: Node) -> Node:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -213,7 +214,8 @@ class Fact:
     what: str = ""
 
 
-def facts_in(signature: n.Signature) -> list[Fact]:
+@lru_cache(maxsize=64)
+def facts_in(signature: n.Signature) -> tuple[Fact, ...]:
     """What each call checks of the naturals in a program; the checker knows of others."""
     known, found = {*signature.nats, *signature.params}, dict[Fact, None]()
     for node in n.walk_all(signature):
@@ -224,7 +226,8 @@ def facts_in(signature: n.Signature) -> list[Fact]:
                 found[Fact(right, f"{node} divides by")] = None
             case n.Generate(length=value) | n.OfNat(nat=value):
                 found[Fact(value)] = None
-    return [f for f in found if f.value.constant is None and n.mentioned(f.value) <= known]
+    checked = (f for f in found if f.value.constant is None and n.mentioned(f.value) <= known)
+    return tuple(checked)
 
 
 def _room_for(count: int, name: str) -> None:
