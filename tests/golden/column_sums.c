@@ -68,7 +68,14 @@ static void order_keys_int32(int32_t *keys, int64_t count, uint64_t *marks) {
     falls += keys[n - 1] > keys[n];
   }
   if (!falls) return;
-  if ((most >> 6) - (least >> 6) <= count) {
+#if defined __AVX512F__
+  const int64_t few = 384 / sizeof *keys;
+#elif defined __AVX2__
+  const int64_t few = 256 / sizeof *keys;
+#else
+  const int64_t few = 96 / sizeof *keys;
+#endif
+  if ((most >> 6) - (least >> 6) <= (count > few ? count : count / 8)) {
     // Dense: by the bits of the words between them, in each of which one or two keys are usual.
     for (int64_t n = 0; n < count; n++) marks[keys[n] >> 6] |= (uint64_t)1 << (keys[n] & 63);
     int64_t before = 0;
@@ -95,13 +102,6 @@ static void order_keys_int32(int32_t *keys, int64_t count, uint64_t *marks) {
     }
     return;
   }
-#if defined __AVX512F__
-  const int64_t few = 384 / sizeof *keys;
-#elif defined __AVX2__
-  const int64_t few = 256 / sizeof *keys;
-#else
-  const int64_t few = 96 / sizeof *keys;
-#endif
   if (count <= few) {
     int32_t *ranked = keys + count;
     for (int64_t begin = 0; begin < count; begin += 32) {

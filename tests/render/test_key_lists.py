@@ -30,9 +30,9 @@ def test_keys_are_sorted(type: str, optimize: str) -> None:
     rng = np.random.default_rng(0)
     counts = (0, 1, 2, 3, 8, 9, 12, 31, 32, 33, 48, 49, 64, 65, 96, 97, 200, 511, 512, 700, 3000)
     for count in counts:
-        for spread in (1, 3, 60, 66, 150, 3000, 100_000):
+        for spread in (1, 3, 6, 8, 9, 12, 20, 60, 66, 150, 3000, 100_000):
             extent = min(count * spread + 1, 2**31 - 1)
-            keys = np.empty(extent + 1, type)
+            keys = np.full(extent + 200, -7, type)  # a kernel has extent + 1
             found = np.unique(rng.integers(0, extent, count))
             size = len(found)
             keys[:size] = rng.permutation(found)
@@ -41,3 +41,4 @@ def test_keys_are_sorted(type: str, optimize: str) -> None:
             assert function(arrays, (ctypes.c_int64 * 1)(size)) == 0
             assert np.array_equal(keys[:size], found), (count, spread)
             assert not marks.any()
+            assert (keys[extent + 1 :] == -7).all()

@@ -27,7 +27,7 @@ $static void order_keys_$type($ctype *keys, $int count, uint64_t *marks) {
     falls += keys[n - 1] > keys[n];
   }
   if (!falls) return;
-  if ((most >> 6) - (least >> 6) <= count) {
+$limit  if ((most >> 6) - (least >> 6) <= $dense) {
     // Dense: by the bits of the words between them, in each of which one or two keys are usual.
     for ($int n = 0; n < count; n++) marks[keys[n] >> 6] |= (uint64_t)1 << (keys[n] & 63);
     $int before = 0;
@@ -83,13 +83,22 @@ $few  // Sparse: by a few of their bits at a time, into the memory behind them a
 """
 
 
-def order_text(type: str, d: Dialect, few: str = "", widest: str = "4", bits: int = 4) -> str:
+def order_text(
+    type: str,
+    d: Dialect,
+    few: str = "",
+    limit: str = "",
+    dense: str = "count",
+    widest: str = "4",
+    bits: int = 4,
+) -> str:
     """The helper that sorts keys of an element type.
 
     `few`: how it sorts some tens of keys that are far apart, if there is a better way than by
-    digits. `widest`: how many bits of a key make a digit, at most, which is at most `bits`.
+    digits; `limit` says how many are few. `dense`: the most words of a bitmap that keys may span to
+    be sorted in it. `widest`: how many bits of a key make a digit, at most, which is at most `bits`.
     """
     lowest = {f"lowest_{n}": d.lowest_bit.of((n, ATOM))[0] for n in ("some", "bits")}
     number = d.number_of_bits.of(("bits", ATOM))[0]
-    sizes = {"widest": widest, "digits": str(1 << bits)}
+    sizes = {"widest": widest, "digits": str(1 << bits), "limit": limit, "dense": dense}
     return d.fill(_ORDER, type, **lowest, **sizes, number_of_bits=number, few=d.fill(few, type))

@@ -162,8 +162,9 @@ static inline void gather_soon(const void *at) {
 }
 """
 
-# Each key's place is the number of smaller ones: vectors compare all pairs, without a branch.
-_FEW_KEYS = """\
+# How many keys are few, and how many words of a bitmap they may span: reading a word with few bits
+# costs as much as ranking eight keys.
+_LIMIT = """\
 #if defined __AVX512F__
   const int64_t few = 384 / sizeof *keys;
 #elif defined __AVX2__
@@ -171,6 +172,11 @@ _FEW_KEYS = """\
 #else
   const int64_t few = 96 / sizeof *keys;
 #endif
+"""
+_DENSE = "(count > few ? count : count / 8)"
+
+# Each key's place is the number of smaller ones: vectors compare all pairs, without a branch.
+_FEW_KEYS = """\
   if (count <= few) {
     $ctype *ranked = keys + count;
     for (int64_t begin = 0; begin < count; begin += 32) {
@@ -208,7 +214,8 @@ def _text(name: str, type: str) -> str:
     if name in _PLAIN:
         return C.fill(_PLAIN[name], no_memory=str(NO_MEMORY))
     if name == "order_keys":
-        return order_text(type, C, few=_FEW_KEYS, widest="count < 512 ? 8 : 11", bits=11)
+        widest = "count < 512 ? 8 : 11"
+        return order_text(type, C, _FEW_KEYS, _LIMIT, _DENSE, widest, bits=11)
     if name == "checked_pow":
         return C.fill(_CHECKED_POWER, type)
     if name in STORE_HELPERS:
