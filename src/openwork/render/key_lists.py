@@ -96,7 +96,7 @@ def order_text(
 
     `few`: how it sorts some tens of keys that are far apart, if there is a better way than by
     digits; `limit` says how many are few. `dense`: the most words of a bitmap that keys may span to
-    be sorted in it. `widest`: how many bits of a key make a digit, at most, which is at most `bits`.
+    be sorted in it. `widest`: how many bits of a key make a digit, at most; that is at most `bits`.
     """
     lowest = {f"lowest_{n}": d.lowest_bit.of((n, ATOM))[0] for n in ("some", "bits")}
     number = d.number_of_bits.of(("bits", ATOM))[0]
