@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from openwork.algebra.operators import ADD, EQ, MUL, NEG, SELECT, SUB
+from openwork.algebra.operators import ADD, MUL, NEG, SUB
 from openwork.errors import PatternError
-from openwork.format.formats import CSR, LIL, Format
+from openwork.format.formats import CSC, CSR, LIL, Format
 from openwork.format.layouts import AOS, PACKED
 from openwork.index import nodes as index
 from openwork.index.absence import without
@@ -35,9 +35,10 @@ Held = Mapping[index.Access, Expr]
 def from_statement(statement: Statement) -> Program:
     """A statement as a program of patterns, for reading and for rewriting.
 
-    Operands are dense, or matrices stored by rows: in CSR and LIL, packed or not, in blocks, ragged
-    or triangular. The result is dense, or in CSR or LIL with the pattern of a factor, or with that
-    of the terms of a sum together, which a call computes from tensors.
+    Operands are dense, or matrices whose rows or columns are stored: in CSR, CSC and LIL, packed or
+    not, in ELL, in blocks, bands or diagonals, ragged or triangular. The result is dense, or in
+    CSR, CSC or LIL with the pattern of a factor, or with that of the terms of a sum together, which
+    a call computes from tensors.
 
     Raises:
         PatternError: E709 for other formats, and where a sparse result is more than its operands.
@@ -82,16 +83,18 @@ class _FromStatement:
             made = reversed(lhs.vars)
         else:
             body = self._row(lhs, env)
-            made = reversed(lhs.vars[:1])
+            made = iter([lhs.vars[lhs.tensor.format.order[0]]])
             params |= self._pattern_params(lhs)
         for var in made:
             body = n.Generate(self.extent(var), n.NFun(f"{var.name}#0", _renamed(body, var)))
         known = dict.fromkeys(v for a in self.operands.values() for v in a.vars)
-        nats = tuple(f"n_{v.name}" for v in known)
+        own = (name for entries in self.sparse.values() for name in entries.known.nats)
+        nats = (*(f"n_{v.name}" for v in known), *own)
         signature = Signature(nats, tuple(params), tuple(params.values()), body)
         extents = {k: tuple(f"n_{v.name}" for v in a.vars) for k, a in self.operands.items()}
         sparse = None if lhs.tensor.format.is_dense else lhs.tensor.format
-        origin = Origin(extents, lhs.tensor.name, sparse, self.pattern, self.own)
+        formats = {name: a.tensor.format for name, a in self.operands.items()}
+        origin = Origin(extents, formats, lhs.tensor.name, sparse, self.pattern, self.own)
         return Program(tidied(signature), origin)
 
     def extent(self, var: index.IndexVar) -> Nat:
@@ -107,13 +110,14 @@ class _FromStatement:
         return {name: type}
 
     def _row(self, lhs: index.Access, env: Env) -> Expr:
-        """A row of a sparse result: its pattern is that of an operand, or a union."""
+        """A row or column of a sparse result: its pattern is that of an operand, or a union."""
         format, rhs = lhs.tensor.format, self.written.rhs
-        if format.with_layout(AOS) not in (CSR, LIL):
-            refuse(f"{lhs} is stored as {format!r}", "results are dense, or in ow.CSR or ow.LIL")
+        if format.with_layout(AOS) not in (CSR, CSC, LIL):
+            refuse(f"{lhs} is stored as {format!r}",
+                   "results are dense, or in ow.CSR, ow.CSC or ow.LIL")  # fmt: skip
         reads = [a for a in n.walk_all(rhs) if isinstance(a, index.Access)]
         there = [a for a in reads if a.vars == lhs.vars and a.tensor.name in self.sparse]
-        (row, column), packed = lhs.vars, format.layout == PACKED
+        (row, column), packed = (lhs.vars[mode] for mode in format.order), format.layout == PACKED
 
         def entry(at: Expr, held: Held) -> Expr:
             made = self.expr(rhs, {**env, column: at}, held)
@@ -164,20 +168,18 @@ class _FromStatement:
 
     def _looked_up(self, a: index.Access, env: Env) -> Expr:
         """An entry that need not be there: the one of its row with this coordinate, or the fill."""
-        (row, column), fill = a.vars, n.Literal(a.tensor.fill, str(a.tensor.dtype))
-        wanted = env[column]
-
-        def found(at: Expr, value: Expr, otherwise: Expr) -> Expr:
-            return n.Apply(SELECT, (n.Apply(EQ, (at, wanted)), value, otherwise))
-
-        return self.sparse[a.tensor.name].searched(env[row], found, fill)
+        known, fill = self.sparse[a.tensor.name], n.Literal(a.tensor.fill, str(a.tensor.dtype))
+        run, inside = known.along(a.vars)
+        return known.searched(env[run], env[inside], fill)
 
     def _reduce(self, e: index.Reduce, env: Env, held: Held) -> Expr:
         fold = n.Reduce(n.Operator(e.op), n.Literal(e.op.identity or 0))
         for a in n.walk_all(e.expr):
             if not isinstance(a, index.Access) or a.tensor.name not in self.sparse or a in held:
                 continue
-            if a.vars[-1] != e.var or a.vars[0] not in env:
+            known = self.sparse[a.tensor.name]
+            run, inside = known.along(a.vars)
+            if inside != e.var or run not in env:
                 continue
             left = without(e.expr, [a])
             if isinstance(left, index.Absent) and left.value == e.op.identity_of(left.typed):
@@ -185,8 +187,7 @@ class _FromStatement:
                 def entry(at: Expr, value: Expr, a: index.Access = a) -> Expr:
                     return self.expr(e.expr, {**env, e.var: at}, {**held, a: value})
 
-                known = self.sparse[a.tensor.name]
-                return known.folded(env[a.vars[0]], entry, fold)
+                return known.folded(env[run], entry, fold)
         terms = _terms(e.expr) if e.op == ADD else [e.expr]
         if len(terms) > 1 and any(self._is_sparse(t) for t in terms):
             sums = [self.expr(index.Reduce(ADD, e.var, t), env, held) for t in terms]
@@ -236,8 +237,8 @@ def sparsify(program: Program, /, result: Format | None = None, **formats: Forma
     """The sparse program of a dense one: parameters in other formats.
 
     `ow.CSR` gives `A_pos`, `A_crd` and `A`; a packed layout gives `A_pos` and pairs in `A`. A call
-    takes a tensor as `A`, and the others from it. Entries that are needed where they may be absent
-    are looked up along their row.
+    takes a tensor in this format as `A`, and the others from it. Entries that are needed where they
+    may be absent are looked up along their row; of `ow.CSC`, along their column.
 
     Args:
         result: the format of the result, dense if it is left out.

@@ -25,8 +25,11 @@ from openwork.skeletons.matrices import leaf_of
 def type_of(format: Format, value: object = "float64") -> Typed:
     """The type of a format: coordinates and values as a pair, unless they are packed.
 
+    Entries that do not follow one another, as in ELLPACK, are flat arrays.
+
     Raises:
-        PatternError: E709 if its entries do not follow one another.
+        PatternError: E709 if it has no type: where flags say which entries are there, and for
+            coordinates of 8 or 16 bits.
 
     >>> from openwork.format.formats import BSR, RAGGED
     >>> type_of(RAGGED)
@@ -34,7 +37,7 @@ def type_of(format: Format, value: object = "float64") -> Typed:
     >>> print(type_of(BSR(2, 3).with_layout("AoS"), "float32").type.second)
     [i -> [[[float32]_3]_2]_{toNat(A_pos@(i + 1)) - toNat(A_pos@i)}]_{((n0 + 1) / (2))}
     """
-    return Typed(typed(format, as_type(value)).type)
+    return Typed(typed(format, as_type(value), apart=True).type)
 
 
 def format_of(type: object) -> Format:

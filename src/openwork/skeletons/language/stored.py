@@ -39,20 +39,24 @@ class _Array:
 class Run:
     """A level as a type: how many entries the run of each parent has, which `var` counts.
 
-    `coordinate`: in terms of these variables. `stored`: the array that it lies in, or "".
+    `coordinate`, and the `place` of an entry in memory: in terms of these variables. `stored`: the
+    array that the coordinate lies in, or "".
     """
 
     var: str
     length: Nat
     coordinate: Nat
     stored: str
+    place: Nat
 
 
 @dataclass(frozen=True)
 class Typed:
     """The type of a format: its runs, the arrays that their lengths read, and its entries.
 
-    `sources`: for each array the level, and its name there.
+    `sources`: for each array the level, and its name there. `apart`: entries do not follow one
+    another; values and their coordinates are flat arrays of so many places, and a formula says
+    where an entry lies. `nats`: naturals that are lengths of such arrays, and nothing else.
     """
 
     format: Format
@@ -61,6 +65,8 @@ class Typed:
     helpers: dict[str, Type]
     sources: dict[str, tuple[int, str]]
     value: Type
+    apart: Nat | None = None
+    nats: tuple[str, ...] = ()
 
     @property
     def packed(self) -> bool:
@@ -71,12 +77,17 @@ class Typed:
     def by_rows(self) -> bool:
         """Whether modes come in order, with coordinates that are stored or count along a run."""
         modes = list(dict.fromkeys(self.format.order))
-        counted = (run.stored or run.coordinate == n.named(run.var) for run in self.runs)
-        return modes == sorted(modes) and all(counted)
+        return modes == sorted(modes) and all(map(self.counts, self.runs))
+
+    def counts(self, run: Run) -> bool:
+        """Whether the coordinates of a run are stored, or count along it."""
+        return bool(run.stored) or run.coordinate == n.named(run.var)
 
     def nested(self, element: Type, depth: int, pairs: bool = False) -> Type:
         """An array of elements, in the runs of some levels; `pairs`: with their coordinate."""
         last = max((k for k, run in enumerate(self.runs) if run.stored), default=-1)
+        if self.apart is not None:
+            return ArrayType(PairType(_COLUMN, element) if pairs else element, self.apart)
         for k in reversed(range(depth)):
             run = self.runs[k]
             if pairs and k == last:
@@ -107,9 +118,12 @@ class Typed:
 
 
 def typed(
-    format: Format, value: Type, name: str = "A", extents: Sequence[Nat] | None = None
-) -> Typed:
+    format: Format, value: Type, name: str = "A", extents: Sequence[Nat] | None = None,
+    apart: bool = False,
+) -> Typed:  # fmt: skip
     """The type of a format whose values have the type `value`.
+
+    `apart`: entries of the last level need not follow one another.
 
     Raises:
         PatternError: E709 if its formulas are no naturals, or its entries do not follow one
@@ -119,20 +133,31 @@ def typed(
     sizes, names = _sizes(format, own), [f.name for level in format.levels for f in level.arrays]
     runs, place, parents = list[Run](), n.nat(0), n.nat(1)
     helpers, sources = dict[str, Type](), dict[str, tuple[int, str]]()
+    strided = apart and format.levels[-1].strided
     try:
         for k, level in enumerate(format.levels):
             called = {f.name: f"{name}_{f.name}{k if names.count(f.name) > 1 else ''}"
                       for f in level.arrays}  # fmt: skip
             arrays = {f.name: _Array(called[f.name], f.holds) for f in level.arrays}
             view = SimpleNamespace(extent=sizes[k], parents=parents, **arrays)
-            run, place = _run(level, view, place, "ijklmnop"[k % 8])
+            may_lie_apart = strided and level is format.levels[-1]
+            run = _run(level, view, place, "ijklmnop"[k % 8], may_lie_apart)
             runs.append(run)
             sources |= {long: (k, short) for short, long in called.items()}
             helpers |= _read(level, called, run, parents)
-            parents = n.nat(level.children(view, parents))
+            place, parents = run.place, n.nat(level.children(view, parents))
     except (TypeError, AttributeError, FormatError):
-        refuse(f"{format!r} has no type of arrays in arrays", "ow.CSR, ow.BSR(2, 2), ow.ragged")
-    return Typed(format, name, tuple(runs), helpers, sources, value)
+        refuse(f"{format!r} has no type of arrays in arrays: flags say which of its entries are "
+               "there, or its numbers are narrower than the language has",
+               "ow.CSR, ow.ELL, ow.BSR(2, 2), ow.ragged")  # fmt: skip
+    places = f"n_{name}"
+    known = {a.name for e in own for a in e.atoms if isinstance(a, n.Named)}
+    lengths = (t.length for t in helpers.values() if isinstance(t, ArrayType))
+    extra = {v for length in lengths for v in n.names_of(length)} - known
+    if not strided:
+        return Typed(format, name, tuple(runs), helpers, sources, value)
+    nats = (*sorted(extra), places)
+    return Typed(format, name, tuple(runs), helpers, sources, value, n.named(places), nats)
 
 
 def refuse(message: str, hint: str | None = None) -> NoReturn:
@@ -150,36 +175,45 @@ def _sizes(format: Format, extents: Sequence[Nat]) -> list[Nat]:
     return found
 
 
-def _run(level: Level, view: Any, parent: Nat, var: str) -> tuple[Run, Nat]:
-    """A level as a type, and the place of an entry."""
+def _run(level: Level, view: Any, parent: Nat, var: str, may_lie_apart: bool) -> Run:
+    """A level as a type."""
     narrow = level.bits not in (None, 32, 64)
-    if not (level.walks and level.contiguous) or level.strided or narrow:
+    if not level.walks or narrow:
+        raise FormatError("its entries are no array", code="E401")
+    if (level.strided or not level.contiguous) and not may_lie_apart:
         raise FormatError("entries lie apart", code="E401")
     begin, end = n.nat(level.begin(view, parent)), n.nat(level.end(view, parent))
-    single = _coordinates(level, view, parent, begin) if end - begin == n.nat(1) else None
-    if single is not None and single[1]:
-        return Run(var, end - begin, *single), begin
+    if end - begin == n.nat(1):
+        single = _coordinates(level, view, parent, begin, begin)
+        if single[1]:
+            return Run(var, end - begin, *single, begin)
     position = begin + n.named(var)
-    return Run(var, end - begin, *_coordinates(level, view, parent, position)), position
+    place = n.nat(level.place(view, parent, position))
+    return Run(var, end - begin, *_coordinates(level, view, parent, position, place), place)
 
 
-def _coordinates(level: Level, view: Any, parent: Nat, position: Nat) -> tuple[Nat, str]:
+def _coordinates(
+    level: Level, view: Any, parent: Nat, position: Nat, place: Nat
+) -> tuple[Nat, str]:
     """The coordinate at a position, and the array that it is read from, if that is all."""
     coordinate = n.nat(level.coordinate(view, parent, position))
     match coordinate.terms:
         case (((n.ToNat(expr=n.At(array=n.Var(name=array), index=n.OfNat(nat=at))),), 1),):
-            return coordinate, array if at == position else ""
+            return coordinate, array if at == place else ""
     return coordinate, ""
 
 
 def _read(level: Level, called: dict[str, str], run: Run, parents: Nat) -> dict[str, Type]:
-    """The arrays that a run's length and coordinates read, but those with the coordinates."""
-    values = (run.length,) if run.stored else (run.length, run.coordinate)
+    """The arrays that formulas of a run read, but those with the coordinates."""
+    values = [run.length] if run.stored else [run.length, run.coordinate]
+    values += [run.place] if level.strided else []
     read = {a.name for value in values for a in n.walk_all(value) if isinstance(a, n.Var)}
+    # Nothing but the array itself says how long it is where that does not follow from the parents.
+    own = {f.name: n.named(f"n_{called[f.name]}") for f in level.arrays if f.per == "own"}
     return {
-        called[f.name]: ArrayType(_COLUMN, parents + f.extra)
+        called[f.name]: ArrayType(_COLUMN, own.get(f.name, parents + f.extra))
         for f in level.arrays
-        if called[f.name] in read and f.per == "parent"
+        if called[f.name] in read and f.per != "child"
     }
 
 

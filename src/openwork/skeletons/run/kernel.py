@@ -103,7 +103,7 @@ class Kernel(ABC):
                     hint=f"there are {', '.join(names)}",
                 )  # fmt: skip
         whole = self.origin.with_pattern(data)
-        given = unpacked(s, {k: v for k, v in whole.items() if k in s.params})
+        given = unpacked(s, {k: v for k, v in whole.items() if k in s.params}, self.origin.formats)
         parts: list[Given] = []
         equations: list[tuple[str, Nat, int]] = []
         for name, type in zip(s.params, s.types, strict=True):

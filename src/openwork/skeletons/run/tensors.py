@@ -28,12 +28,13 @@ from openwork.tensor.tensor import Tensor
 class Origin:
     """What a program that was a statement knows of the tensors that it is called with.
 
-    `extents`: naturals that a tensor's shape tells, by the parameter that it is given for. `result`
-    is called `name`, and stored as `format`; its pattern is that of an operand, or `own`: that of
-    all `operands` together.
+    `extents`: naturals that a tensor's shape tells, by the parameter that it is given for.
+    `formats`: how it is stored. The result is called `name`, and stored as `format`; its pattern is
+    that of an operand, or `own`: that of all `operands` together.
     """
 
     extents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    formats: Mapping[str, Format] = field(default_factory=dict)
     name: str = ""
     format: Format | None = None
     operands: tuple[str, ...] = ()
@@ -56,9 +57,9 @@ class Origin:
     def with_pattern(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments, and the coordinates of the result where it has a pattern of its own."""
         tensors = self._given(data)
-        if not self.own or not tensors or f"{self.name}_crd" in data:
+        if not self.own or not tensors or self.format is None or f"{self.name}_crd" in data:
             return dict(data)
-        pos, crd = _union(tensors)
+        pos, crd = _union(tensors, self.format)
         lengths = {f"{self.name}_pos": pos, f"{self.name}_len": np.diff(pos)}
         return {**data, f"{self.name}_crd": crd, **lengths}
 
@@ -67,20 +68,22 @@ class Origin:
         tensors, format = self._given(data), self.format
         if format is None or not tensors:
             return values
-        pos, crd = _union(tensors) if self.own else _rows_of(tensors[0])
+        pos, crd = _union(tensors, format) if self.own else _rows_of(tensors[0])
         flat = values if values.dtype.names is None else values["second"].copy()
         known = {"pos": pos, "len": np.diff(pos), "crd": crd}
         levels = [{f.name: known[f.name] for f in level.arrays} for level in format.levels]
         return from_arrays(format, tensors[0].shape, levels, flat, name=self.name)
 
 
-def _union(tensors: list[Tensor]) -> tuple[Any, Any]:
-    """The coordinates where any of some matrices has an entry: offsets of rows, and columns."""
-    rows, columns = tensors[0].shape
+def _union(tensors: list[Tensor], format: Format) -> tuple[Any, Any]:
+    """The coordinates where any of some matrices has an entry: offsets of rows, and columns; the
+    other way about where the format has columns first."""
+    run, inside = format.order
+    runs, extent = tensors[0].shape[run], max(tensors[0].shape[inside], 1)
     coords = [t.to_coo()[0].astype(np.int64) for t in tensors]
-    places = np.unique(np.concatenate([i * columns + j for i, j in coords]))
-    counts = np.bincount(places // max(columns, 1), minlength=rows)
-    return positions(counts), (places % max(columns, 1)).astype(index_dtype(columns))
+    places = np.unique(np.concatenate([each[run] * extent + each[inside] for each in coords]))
+    counts = np.bincount(places // extent, minlength=runs)
+    return positions(counts), (places % extent).astype(index_dtype(extent))
 
 
 def _rows_of(tensor: Tensor) -> tuple[Any, Any]:
@@ -89,18 +92,24 @@ def _rows_of(tensor: Tensor) -> tuple[Any, Any]:
     return last["pos"], last["crd"]
 
 
-def unpacked(signature: Signature, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call, where tensors became arrays."""
+def unpacked(
+    signature: Signature, data: Mapping[str, Any], formats: Mapping[str, Format]
+) -> dict[str, Any]:
+    """The arguments of a call, where tensors became arrays.
+
+    `formats`: how they are stored, where the types alone do not say.
+    """
     done = dict(data)
     for name, type in zip(signature.params, signature.types, strict=True):
         value = data.get(name)
         if not isinstance(value, Tensor):
             continue
-        if value.format.is_dense:
+        wanted = formats.get(name)
+        if value.format.is_dense and (wanted is None or wanted.is_dense):
             done[name] = value.to_numpy()
             continue
         storage = value.__openwork_place__().host().laid_out(AOS)
-        known, arrays = _filled(name, type, value)
+        known, arrays = _filled(name, type, value, wanted)
         levels = {long: storage.levels[k][short] for long, (k, short) in known.sources.items()}
         stored = [run.stored for run in known.runs if run.stored]
         done[name] = storage.values
@@ -115,21 +124,40 @@ def unpacked(signature: Signature, data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in done.items() if name in signature.params}
 
 
-def _filled(name: str, type: Type, value: Tensor) -> tuple[Typed, dict[str, str]]:
-    """The type of a tensor's format, and what its arrays are called in a parameter's type."""
+def _filled(
+    name: str, type: Type, value: Tensor, wanted: Format | None
+) -> tuple[Typed, dict[str, str]]:
+    """The type of a tensor's format, and what its arrays are called in a parameter's type.
+
+    By its type a parameter is stored by rows, whose coordinates are stored or counted; `wanted` may
+    say otherwise.
+    """
+    format = value.format.with_layout(AOS)
+    meant = wanted is not None and wanted.with_layout(AOS) == format
     try:
-        known = typed(value.format.with_layout(AOS), Scalar(str(value.dtype)), name)
+        known = typed(format, Scalar(str(value.dtype)), name, apart=meant)
     except PatternError:
         known = None
     arrays: dict[str, str] = {}
-    if known is not None and known.by_rows:
+    if known is not None and (meant or (known.by_rows and _by_rows(name, wanted))):
         element = known.nested(known.value, len(known.runs), _has_pairs(type))
         if same_shape(element, type, arrays):
             return known, arrays
     raise ShapeError(
         f"{name} is stored as {value.format!r}, and its type is {type}", code="E202",
-        hint="sk.type_of(format) is the type that a format has",
+        hint="sk.type_of(format) is the type that a format has"
+        if wanted is None else f"{name}.to({wanted!r}), for which the program was made",
     )  # fmt: skip
+
+
+def _by_rows(name: str, wanted: Format | None) -> bool:
+    """Whether the format that a program was made for is told by the parameter's type."""
+    if wanted is None or wanted.is_dense:
+        return True
+    try:
+        return typed(wanted.with_layout(AOS), Scalar("float64"), name).by_rows
+    except PatternError:
+        return False
 
 
 def _has_pairs(type: Type) -> bool:
