@@ -15,14 +15,22 @@ typedef unsigned char mask_float64;
 // Whole vectors, and the first `on` lanes of one.
 static inline masked_float64 all_float64(const double *from) {
   masked_float64 lanes;
+#ifdef SLOW_GATHERS
+  __builtin_prefetch(from + 16 * 8);
+#endif
   __builtin_memcpy(&lanes, from, sizeof lanes);
   return lanes;
 }
 static inline masked_float64 gather_all_float64(const double *from, const int32_t *at) {
+#ifdef SLOW_GATHERS
+  __builtin_prefetch(at + 16 * 8);
+  return (masked_float64){from[at[0]], from[at[1]], from[at[2]], from[at[3]], from[at[4]], from[at[5]], from[at[6]], from[at[7]]};
+#else
   const masked_float64 none = {0};
   places_float64 places;
   __builtin_memcpy(&places, at, sizeof places);
   return __builtin_ia32_gathersiv8df(none, from, places, (mask_float64)-1, sizeof(double));
+#endif
 }
 static inline masked_float64 take_float64(const double *from, int64_t on) {
   const masked_float64 none = {0};
@@ -30,11 +38,19 @@ static inline masked_float64 take_float64(const double *from, int64_t on) {
 }
 static inline masked_float64 gather_float64(const double *from, const int32_t *at, int64_t on) {
   const mask_float64 mask = (mask_float64)((1u << on) - 1);
-  const masked_float64 none = {0};
   const places_float64 nowhere = {0};
   const places_float64 places =
       __builtin_ia32_loaddqusi256_mask((const void *)at, nowhere, mask);
+#ifdef SLOW_GATHERS
+  typedef int64_t lanes_float64 __attribute__((vector_size(64)));
+  const lanes_float64 used = (lanes_float64){0, 1, 2, 3, 4, 5, 6, 7} < (int64_t)on;
+  int32_t known[8];
+  __builtin_memcpy(known, &places, sizeof known);
+  return (masked_float64)((lanes_float64)gather_all_float64(from, known) & used);
+#else
+  const masked_float64 none = {0};
   return __builtin_ia32_gathersiv8df(none, from, places, mask, sizeof(double));
+#endif
 }
 static inline double sum_masked_float64(masked_float64 lanes) {
   typedef double half __attribute__((vector_size(32)));

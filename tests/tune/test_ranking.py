@@ -129,6 +129,7 @@ def test_schedules_of_a_cpu_compute_the_same() -> None:
         if name not in kinds:
             kinds[name] = made.compile()().to_numpy()
     assert {"rows by turns", "streamed", "prefetched", "unrolled", "one thread"} <= set(kinds)
+    assert "rows in lanes" in kinds
     for name, got in kinds.items():
         np.testing.assert_allclose(got, want, err_msg=name)
     first = [name for _, name in schedules(stmt, gpu=False)][: len(kinds)]

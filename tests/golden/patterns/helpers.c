@@ -37,14 +37,22 @@ typedef unsigned short mask_float32;
 // Whole vectors, and the first `on` lanes of one.
 static inline masked_float32 all_float32(const float *from) {
   masked_float32 lanes;
+#ifdef SLOW_GATHERS
+  __builtin_prefetch(from + 16 * 16);
+#endif
   __builtin_memcpy(&lanes, from, sizeof lanes);
   return lanes;
 }
 static inline masked_float32 gather_all_float32(const float *from, const int32_t *at) {
+#ifdef SLOW_GATHERS
+  __builtin_prefetch(at + 16 * 16);
+  return (masked_float32){from[at[0]], from[at[1]], from[at[2]], from[at[3]], from[at[4]], from[at[5]], from[at[6]], from[at[7]], from[at[8]], from[at[9]], from[at[10]], from[at[11]], from[at[12]], from[at[13]], from[at[14]], from[at[15]]};
+#else
   const masked_float32 none = {0};
   places_float32 places;
   __builtin_memcpy(&places, at, sizeof places);
   return __builtin_ia32_gathersiv16sf(none, from, places, (mask_float32)-1, sizeof(float));
+#endif
 }
 static inline masked_float32 take_float32(const float *from, int64_t on) {
   const masked_float32 none = {0};
@@ -52,11 +60,19 @@ static inline masked_float32 take_float32(const float *from, int64_t on) {
 }
 static inline masked_float32 gather_float32(const float *from, const int32_t *at, int64_t on) {
   const mask_float32 mask = (mask_float32)((1u << on) - 1);
-  const masked_float32 none = {0};
   const places_float32 nowhere = {0};
   const places_float32 places =
       __builtin_ia32_loaddqusi512_mask((const void *)at, nowhere, mask);
+#ifdef SLOW_GATHERS
+  typedef int32_t lanes_float32 __attribute__((vector_size(64)));
+  const lanes_float32 used = (lanes_float32){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} < (int32_t)on;
+  int32_t known[16];
+  __builtin_memcpy(known, &places, sizeof known);
+  return (masked_float32)((lanes_float32)gather_all_float32(from, known) & used);
+#else
+  const masked_float32 none = {0};
   return __builtin_ia32_gathersiv16sf(none, from, places, mask, sizeof(float));
+#endif
 }
 static inline float sum_masked_float32(masked_float32 lanes) {
   typedef float half __attribute__((vector_size(32)));

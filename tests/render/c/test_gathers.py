@@ -44,8 +44,18 @@ def rows_of_every_length(dtype: str) -> sparse.csr_array:
     return sparse.csr_array((values, crd.astype(np.int32), pos), shape=(len(lengths), 500))
 
 
+def with_slow_gathers(compiled: Compiled) -> Any:
+    return load("#undef SLOW_GATHERS\n#define SLOW_GATHERS 1\n" + compiled.source).kernel
+
+
+def with_fast_gathers(compiled: Compiled) -> Any:
+    return load("#undef SLOW_GATHERS\n" + compiled.source).kernel
+
+
 LOADERS = [
     pytest.param(None, id="as it is"),
+    pytest.param(with_slow_gathers, id="slow"),
+    pytest.param(with_fast_gathers, id="fast"),
     pytest.param(
         with_stand_in,
         id="stand-in",

@@ -207,6 +207,15 @@ def test_jumps_are_aligned_where_the_processor_is_picky(
     assert "-mbranches-within-32B-boundaries" not in found().native
 
 
+@needs_cc
+@pytest.mark.parametrize("fast", [False, True])
+def test_kernels_know_whether_gathers_are_slow(fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolchain, "has_masked_gathers", lambda: True)
+    monkeypatch.setattr(toolchain, "gathers_are_fast", lambda: fast)
+    toolchain._found.clear()
+    assert ("-DSLOW_GATHERS" in found().native) is not fast
+
+
 WARM = """
 import ctypes
 from openwork.runtime.host import library, support

@@ -51,7 +51,10 @@ _LANES = """\
 """
 
 # Of vectors with masks and gathers: the lanes, and the compiler's names of what has no operator.
+_SAME_SIZE = {"float64": "int64_t", "float32": "int32_t"}
 MASKED = {"float64": (8, "pd", "8df", 256), "float32": (16, "ps", "16sf", 512)}
+# With SLOW_GATHERS, a flag for the compiler, elements are loaded one by one; what is read in order
+# is then asked for 16 vectors ahead.
 _MASKED = """\
 #if defined __AVX512F__ && defined __AVX512VL__
 // Vectors whose lanes from `on` on are zero, and whose memory is not touched.
@@ -63,14 +66,22 @@ typedef unsigned $mask mask_$type;
 // Whole vectors, and the first `on` lanes of one.
 static inline masked_$type all_$type(const $ctype *from) {
   masked_$type lanes;
+#ifdef SLOW_GATHERS
+  __builtin_prefetch(from + 16 * $lanes);
+#endif
   __builtin_memcpy(&lanes, from, sizeof lanes);
   return lanes;
 }
 static inline masked_$type gather_all_$type(const $ctype *from, const int32_t *at) {
+#ifdef SLOW_GATHERS
+  __builtin_prefetch(at + 16 * $lanes);
+  return (masked_$type){$each};
+#else
   const masked_$type none = {0};
   places_$type places;
   __builtin_memcpy(&places, at, sizeof places);
   return __builtin_ia32_gathersiv$mode(none, from, places, (mask_$type)-1, sizeof($ctype));
+#endif
 }
 static inline masked_$type take_$type(const $ctype *from, int64_t on) {
   const masked_$type none = {0};
@@ -78,11 +89,19 @@ static inline masked_$type take_$type(const $ctype *from, int64_t on) {
 }
 static inline masked_$type gather_$type(const $ctype *from, const int32_t *at, int64_t on) {
   const mask_$type mask = (mask_$type)((1u << on) - 1);
-  const masked_$type none = {0};
   const places_$type nowhere = {0};
   const places_$type places =
       __builtin_ia32_loaddqusi${bits}_mask((const void *)at, nowhere, mask);
+#ifdef SLOW_GATHERS
+  typedef $same lanes_$type __attribute__((vector_size(64)));
+  const lanes_$type used = (lanes_$type){$numbers} < ($same)on;
+  int32_t known[$lanes];
+  __builtin_memcpy(known, &places, sizeof known);
+  return (masked_$type)((lanes_$type)gather_all_$type(from, known) & used);
+#else
+  const masked_$type none = {0};
   return __builtin_ia32_gathersiv$mode(none, from, places, mask, sizeof($ctype));
+#endif
 }
 static inline $ctype sum_masked_$type(masked_$type lanes) {
   typedef $ctype half __attribute__((vector_size(32)));
@@ -181,12 +200,14 @@ def vector_text(name: str, kind: str) -> str:
             pairs = [f"quarters[0][{n}] + quarters[0][{n + 1}]" for n in range(0, lanes // 4, 2)]
             last = pairs[0] if len(pairs) == 1 else " + ".join(f"({pair})" for pair in pairs)
             mask = "char" if lanes == 8 else "short"
+            each = ", ".join(f"from[at[{n}]]" for n in range(lanes))
             return C.fill(
                 _MASKED, kind, ctype=CTYPES[kind], lanes=str(lanes), mask=mask, suffix=suffix,
-                mode=mode, bits=str(bits), last=last,
+                mode=mode, bits=str(bits), last=last, same=_SAME_SIZE[kind], each=each,
+                numbers=", ".join(map(str, range(lanes))),
             )  # fmt: skip
         case "sum_rows":
-            index = {"float64": "int64_t", "float32": "int32_t"}[kind]
+            index = _SAME_SIZE[kind]
             return C.fill(_SUM_ROWS, kind, ctype=CTYPES[kind], index=index, fold=_FOLD[kind])
         case "sum":
             element = _element(kind)

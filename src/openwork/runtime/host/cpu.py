@@ -64,7 +64,7 @@ def gathers_are_fast(identity: str | None = None, mitigated: str | None = None) 
     (False, True)
     """
     identity = cpu_identity() if identity is None else identity
-    if not {"avx512f", "avx512vl"} <= set(_facts(identity).get("flags", "").split()):
+    if not has_masked_gathers(identity):
         return False
     if mitigated is None:
         try:
@@ -74,6 +74,12 @@ def gathers_are_fast(identity: str | None = None, mitigated: str | None = None) 
     if _is_intel(identity, _LEAKY):
         return mitigated.startswith("Vulnerable")
     return not mitigated.startswith(("Mitigation", "Unknown"))
+
+
+def has_masked_gathers(identity: str | None = None) -> bool:
+    """Whether vectors may be gathered with masks at all, fast or not; here by default."""
+    facts = _facts(cpu_identity() if identity is None else identity)
+    return {"avx512f", "avx512vl"} <= set(facts.get("flags", "").split())
 
 
 def selects_stay(machine: str | None = None) -> bool:

@@ -27,7 +27,12 @@ from typing import Literal, cast
 from openwork.errors import InternalError, ToolchainError
 from openwork.runtime import cache
 from openwork.runtime.host import pool
-from openwork.runtime.host.cpu import cpu_identity, jumps_are_picky
+from openwork.runtime.host.cpu import (
+    cpu_identity,
+    gathers_are_fast,
+    has_masked_gathers,
+    jumps_are_picky,
+)
 
 Kind = Literal["gcc", "clang", "zig"]
 
@@ -229,8 +234,8 @@ def _candidate(name: str, command: tuple[str, ...] | None) -> Candidate:
 
 def _fingerprint(command: tuple[str, ...]) -> str:
     """A digest that changes when the compiler, the CPU or our requirements change."""
-    tried = (_BASE, _alone("gcc"), _native_flags(), _jump_flags(), _OPENMP, _COMPLEX)
-    probes = (_PROBE, _pooled_probe())
+    tried = (_BASE, _alone("gcc"), _native_flags(), _gather_flags(), _jump_flags())
+    probes = (_OPENMP, _COMPLEX, _PROBE, _pooled_probe())
     facts: list[object] = [cache.ABI, cpu_identity(), command, tried, probes]
     for path in map(shutil.which, command):
         if path is not None:
@@ -286,7 +291,7 @@ def _probe(command: tuple[str, ...], mark: str) -> Toolchain | str:
         kind=kind,
         version=version.stdout,
         cpu=hashlib.sha256(features.encode()).hexdigest(),
-        native=(*native, *jumps),
+        native=(*native, *_gather_flags(), *jumps),
         openmp=_OPENMP in extras,
         pooled=_OPENMP in extras and _pooled(command, kind, (*native, *jumps, *extras)),
         complex_fast=_COMPLEX in extras,
@@ -308,6 +313,11 @@ def _jump_flags() -> tuple[tuple[str, ...], ...]:
     """Spellings of "no jump across a 32-byte boundary", where that matters."""
     name = "-mbranches-within-32B-boundaries"
     return ((f"-Wa,{name}",), (name,), ()) if jumps_are_picky() else ((),)
+
+
+def _gather_flags() -> tuple[str, ...]:
+    """What makes vectors of elements that are loaded one by one, where that is faster."""
+    return ("-DSLOW_GATHERS",) if has_masked_gathers() and not gathers_are_fast() else ()
 
 
 def _kind(command: tuple[str, ...], macros: str) -> Kind:
