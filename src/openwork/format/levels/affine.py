@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from openwork.format.levels.base import Level
+from openwork.format.levels.dense import DenseLevel
 
 
 @dataclass(frozen=True, repr=False)
@@ -20,6 +21,11 @@ class AffineLevel(Level):
     step: int = 1
     name = "Affine"
     proven = True
+    finds = True
+
+    @property
+    def window(self) -> tuple[int, int]:
+        return self.start, self.start + 1
 
     def begin(self, a: Any, parent: Any) -> Any:
         return parent
@@ -30,6 +36,10 @@ class AffineLevel(Level):
     def coordinate(self, a: Any, parent: Any, position: Any) -> Any:
         return position * self.step + self.start
 
+    def find(self, a: Any, parent: Any, coordinate: Any) -> tuple[Any, Any]:
+        there = parent * self.step + self.start
+        return parent, (there <= coordinate) & (coordinate <= there)
+
     def children(self, a: Any, parents: Any) -> Any:
         return parents
 
@@ -38,3 +48,22 @@ class AffineLevel(Level):
 
     def __str__(self) -> str:
         return f"Affine({self.start}, {self.step})"
+
+
+@dataclass(frozen=True, repr=False)
+class WindowLevel(DenseLevel):
+    """A dense level whose coordinates outside of a window have nothing below them.
+
+    Not for users' formats.
+    """
+
+    start: int
+    stop: int
+    name = "Window"
+
+    @property
+    def window(self) -> tuple[int, int]:
+        return self.start, self.stop
+
+    def __str__(self) -> str:
+        return f"Window({self.start}, {self.stop})"

@@ -119,6 +119,14 @@ class Level:
     bits: int | None = None
 
     @property
+    def window(self) -> tuple[int, int] | None:
+        """Between which coordinates, the last exclusive, all entries of an outermost level lie.
+
+        None where that is not known; loops that need an entry are confined to it.
+        """
+        return None
+
+    @property
     def stuffs(self) -> bool:
         """Whether it also stores coordinates that have no entry."""
         return self.full

@@ -8,6 +8,7 @@ a tile of columns where its result is a row.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from openwork.algebra.types import number
@@ -313,6 +314,11 @@ class Lowering:
         if vectors is not None:
             return vectors
         cases = self._cases(loop, scope)
+        confined = None if window is not None else self._confined(cases)
+        if confined is not None and confined.count.fixed == 1 and loop.tag is None:
+            made = self.lower(At(loop.var, loop.body), scope.bind(loop.var, confined.lo))
+            scope.taken.lasting.update(_declared(made))  # outside of any loop
+            return made
         walked = {part.access for part in cases.parts if part.walk is not None}
         drivers = [point.present & walked for point in cases.points]
         if cases.lattice is None:
@@ -321,7 +327,19 @@ class Lowering:
             return block()
         if window is not None and window.pos is not None:
             return self._walk_positions(cases, window, drivers, walked)
-        return _shaped(Shape(cases, window), drivers, walked)
+        return _shaped(Shape(cases, window or confined), drivers, walked)
+
+    def _confined(self, cases: Cases) -> Range | None:
+        """The coordinates that an operand has entries at, where nothing is left without it."""
+        for part in cases.parts:
+            bounds = part.access.tensor.format.levels[0].window
+            if bounds is None or part.access.level_vars[0] != cases.var:
+                continue
+            if vanishes(cases.loop.body, part.access, self.ctx.provenance):
+                lo, hi = bounds
+                single = lo + 1 == hi
+                return Range(Value(lo), Value(hi), Count(1 if single else None, most=hi - lo))
+        return None
 
     def _walk_positions(
         self, cases: Cases, window: Range, drivers: list[frozenset[Access]], walked: set[Access]
@@ -372,6 +390,15 @@ def _shaped(shape: Shape, drivers: list[frozenset[Access]], walked: set[Access])
     if len(set(drivers)) == 1 and len(drivers[0]) == 1:
         return shape.position(next(iter(drivers[0])))
     return shape.merge(walked)
+
+
+def _declared(code: p.Block) -> Iterator[str]:
+    """The names that code declares, other than in loops and cases."""
+    for stmt in code.body:
+        if isinstance(stmt, p.Block):
+            yield from _declared(stmt)
+        elif isinstance(stmt, Declare):
+            yield stmt.name.name
 
 
 def _in_any_order(stmt: Where, ctx: Context, counting: bool) -> bool:

@@ -291,6 +291,8 @@ def take_steps(
         else:
             steps = [Set(found, looked)] if isinstance(looked, Expr) else looked
             code.append(Declare(found, Value(-1)))
+            if isinstance(there.end, Name):
+                code.append(Declare(there.end, Value(-1)))
             code += steps if present is None else [If(present, block(*steps))]
         present = compare("<=", Value(0), found)
         scope = scope.reach(access, there)
@@ -314,18 +316,21 @@ def _look_up(
     at, scope = scope.fresh(f"{found.name}_at")
     stands = _expr(level.coordinate(view, parent.position, at))
     place = Place(found)
+    ends: list[Stmt] = []
     if stored is not None:
         first: list[Stmt] = [
             Declare(at, Helper("lower_bound", (stored, begin, end, coordinate)), fixed=True)
         ]
-        place = Place(found, Helper("lower_bound", (stored, found, end, coordinate + 1)))
+        last, scope = scope.fresh(f"{found.name}_end")  # loops ask for it at each turn
+        place = Place(found, last)
+        ends = [Set(last, Helper("lower_bound", (stored, at, end, coordinate + 1)))]
     else:
         away = compare("!=", stands, coordinate)
         on = Binary("&&", compare("<", at, end), away)
         first = [Declare(at, begin), While(on, block(Set(at, at + 1)))]
     there = Binary("&&", compare("<", at, end), compare("==", stands, coordinate))
     hit = Set(found, _expr(level.place(view, parent.position, at)))
-    return [*first, If(there, block(hit))], place, scope
+    return [*first, If(there, block(hit, *ends))], place, scope
 
 
 def searchable(level: Level, view: Any, parent: Expr) -> Array | None:
