@@ -22,6 +22,7 @@ from openwork.algebra.types import as_dtype
 from openwork.errors import ParseError
 from openwork.tensor.create import tensor
 from openwork.tensor.functions import sorted as in_order, special
+from openwork.tensor.functions.einsum import einsum as einsum  # xarray looks for it here
 from openwork.tensor.functions.elements import (
     isfinite,
     isin,

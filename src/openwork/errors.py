@@ -86,8 +86,11 @@ class ParseError(UserError):
     code = "E100"
 
 
-class ShapeError(UserError):
-    """Extents, orders or names of the tensors do not agree."""
+class ShapeError(UserError, ValueError):
+    """Extents, orders or names of the tensors do not agree.
+
+    NumPy raises a ValueError, which libraries of arrays catch.
+    """
 
     code = "E200"
 

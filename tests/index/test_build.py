@@ -610,3 +610,10 @@ def test_fills_of_the_users_stay() -> None:
     assert [each.tensor.fill for each in _accesses(into_dense)] == [7.0, 5.0]
     into_sparse = under(ops.MIN_PLUS, assignment_of(access(Z, (i, j)), access(filled, (i, j))))
     assert [each.tensor.fill for each in _accesses(into_sparse)] == [math.inf, 5.0]
+
+
+def test_a_semiring_by_its_name() -> None:
+    assert semiring("min_second").mul.name == "second"
+    for wrong in (("nosuch",), ("widest", max)):
+        with pytest.raises(ParseError, match="E111"):
+            semiring(*wrong)

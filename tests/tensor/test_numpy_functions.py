@@ -268,3 +268,25 @@ def test_a_namespace() -> None:
     assert xp.isdtype(A.dtype, "real floating") and A.to_device("cpu") is A
     with pytest.raises(ValueError, match=r"2001.12"):
         A.__array_namespace__(api_version="2001.12")
+
+
+@pytest.mark.parametrize("format", ["CSR", "dense(2)"])
+def test_what_is_no_number_is_left_out(format: str) -> None:
+    S = np.array([[0.0, np.nan, 3.0], [0.0, 0.0, 5.0], [np.nan, 2.0, 0.0]])
+    A = ow.tensor(S).to(format)
+    for function in (np.nansum, np.nanmean, np.nanvar, np.nanstd):
+        for axis in (None, 0, 1):
+            np.testing.assert_allclose(function(A, axis).to_numpy(), function(S, axis))
+        assert function(A, axis=0, dtype=np.float32).dtype == np.float32
+        assert function(A, axis=0, keepdims=True).shape == (1, 3)
+    np.testing.assert_allclose(np.nanvar(A, ddof=1).to_numpy(), np.nanvar(S, ddof=1))
+
+
+@pytest.mark.parametrize("format", ["CSR", "CSC", "dense(2)"])
+def test_one_element_and_axes_by_name(format: str) -> None:
+    S = np.arange(6.0).reshape(2, 3)
+    A = ow.tensor(S).to(format)
+    assert A.item(4) == A.item(1, 1) == A.item((1, 1)) == 4.0 and A.T.item(1) == 3.0
+    np.testing.assert_array_equal(np.transpose(A, axes=(1, 0)).to_numpy(), S.T)
+    with pytest.raises(ow.ShapeError):
+        A.item()

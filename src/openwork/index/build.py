@@ -31,7 +31,7 @@ from openwork.index.functions import (
 )
 from openwork.index.nodes import IndexVar, Reduce, TensorVar
 from openwork.index.select import bordered
-from openwork.index.semiring import under
+from openwork.index.semiring import semiring_named, under
 from openwork.index.terms import (
     Term,
     Variable,
@@ -234,16 +234,16 @@ def reduce(op: Op | str | Callable[..., Term], *args: object) -> Term:
 
 def semiring(
     name: str,
-    add: Op | str | Callable[..., Term],
-    mul: Op | str | Callable[..., Term],
-    zero: Number,
+    add: Op | str | Callable[..., Term] | None = None,
+    mul: Op | str | Callable[..., Term] | None = None,
+    zero: Number | None = None,
     *,
     domain: Sequence[Number] = WEIGHTS,
 ) -> Semiring:
     """A semiring: what `+` and `*` mean, and the value `zero` of an entry that is absent.
 
     Args:
-        name: what messages call it.
+        name: what messages call it; alone it is that of a known one, such as `min_second`.
         add: takes the place of `+` and of sums.
         mul: takes the place of `*`.
         zero: the identity of `add` and the annihilator of `mul`.
@@ -253,6 +253,14 @@ def semiring(
     >>> widest.add.name, widest.mul.name
     ('max', 'min')
     """
+    if add is None and mul is None and zero is None:
+        return semiring_named(name)
+    if add is None or mul is None or zero is None:
+        raise ParseError(
+            f"semiring {name} lacks an operator, or its zero",
+            code="E111",
+            hint='ow.semiring("widest", max, min, 0); a name alone is that of a known one',
+        )
     return define.semiring(name, _operator(add), _operator(mul), zero, domain=domain)
 
 

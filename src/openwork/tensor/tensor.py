@@ -564,18 +564,18 @@ class Tensor(Overloaded["Tensor"], Operand):
             return type(self)(f"{self._name}_T", shape, facts)
         return type(self).of(permute(storage, modes), f"{self._name}_T")
 
-    def transpose(self, *axes: Any) -> Self:
+    def transpose(self, *given: Any, axes: Any = None) -> Self:
         """The tensor with its modes in the order `axes`, by default reversed; nothing is copied.
 
         >>> from openwork.tensor.create import tensor
         >>> tensor([[1, 2, 3]], format="CSR", name="A").T
         <Tensor A_T: 3x1 int64, ow.CSC, 3 stored>
         """
-        given = axes[0] if len(axes) == 1 else axes or None
-        order = range(self.order)[::-1] if given is None else given
+        wanted = given[0] if len(given) == 1 else given or axes
+        order = range(self.order)[::-1] if wanted is None else wanted
         modes = check_axes(list(order), self.order, self._name)
         if len(modes) != self.order:
-            raise ShapeError(f"{self._name} has {self.order} modes, axes are {given}", code="E204")
+            raise ShapeError(f"{self._name} has {self.order} modes, axes are {wanted}", code="E204")
         return self._turned(modes)
 
     def swapaxes(self, first: int, second: int) -> Self:
@@ -713,13 +713,22 @@ class Tensor(Overloaded["Tensor"], Operand):
 
     # Scalars
 
-    def item(self) -> Number | tuple[float, ...]:
+    def item(self, *place: Any) -> Number | tuple[float, ...]:
         """The value of a tensor of one element, as a Python number; a tuple of those of a record.
+
+        Args:
+            *place: of which element, if there are several: its coordinates, or its place in
+                row-major order.
 
         >>> from openwork.tensor.create import tensor
         >>> tensor([1.0, 2.5]).sum().item()
         3.5
         """
+        if place and self.order:
+            place = place[0] if type(place[0]) is tuple else place
+            chosen = self if len(place) == self.order else self.ravel()
+            only: Self = chosen[place]
+            return only.item()
         if self.size != 1:
             told = f"{self.name} has {self.size} elements and is not one number"
             raise ShapeError(told, code="E204")

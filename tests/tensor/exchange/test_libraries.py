@@ -68,6 +68,11 @@ def test_xarray() -> None:
     np.testing.assert_array_equal(made.data.to_numpy(), 3 * D.sum(1))
     np.testing.assert_array_equal(held.isel(row=1).data.to_numpy(), D[1])
     np.testing.assert_array_equal(held.transpose().data.to_numpy(), D.T)
+    for name in ("mean", "std", "var", "max"):
+        found, expected = getattr(held, name)("row"), getattr(xarray.DataArray(D), name)("dim_0")
+        np.testing.assert_allclose(found.data.to_numpy(), expected.data)
+    other = xarray.DataArray(A.T, dims=("column", "other"))
+    np.testing.assert_allclose(held.dot(other).data.to_numpy(), D @ D.T)
     assert ow.tensor(held).equals(A)
     np.testing.assert_array_equal(ow.tensor(xarray.DataArray(D)).to_numpy(), D)
 
@@ -82,6 +87,8 @@ def test_dask() -> None:
     sums = held.sum(axis=0).compute(scheduler="synchronous")
     np.testing.assert_array_equal(np.asarray(sums), D.sum(0))
     np.testing.assert_array_equal(ow.tensor(held).to_numpy(), D)
+    squared = (held @ held.T).compute(scheduler="synchronous")
+    np.testing.assert_array_equal(squared.to_numpy(), D @ D.T)
 
 
 def test_a_library_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -267,13 +267,37 @@ def nanmax(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 @implements(np.nanmean)
-def nanmean(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
+) -> Tensor:
     """The mean of the elements that are numbers."""
     given = as_tensor(a)
     if given.dtype.kind not in "fc":
-        return given.mean(axis, keepdims=keepdims)
-    count = (given == given).sum(axis, keepdims=keepdims)
-    return nansum(given, axis, keepdims=keepdims) / count
+        return given.mean(axis, dtype, out, keepdims)
+    count = (given == given).sum(axis, None, out, keepdims)
+    total = nansum(given, axis, dtype, keepdims)
+    return (total / count).astype(total.dtype)
+
+
+@implements(np.nanvar)
+def nanvar(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0,
+    keepdims: bool = False,
+) -> Tensor:  # fmt: skip
+    """The variance of the elements that are numbers."""
+    given = as_tensor(a) if dtype is None else as_tensor(a).astype(dtype)
+    if given.dtype.kind not in "fc":
+        return given.var(axis, None, out, ddof, keepdims)
+    away = abs(given - nanmean(given, axis, keepdims=True))
+    count = (given == given).sum(axis, None, out, keepdims)
+    total = nansum(away * away, axis, None, keepdims)
+    return (total / (count - ddof)).astype(total.dtype)
+
+
+@implements(np.nanstd)
+def nanstd(*args: Any, **more: Any) -> Tensor:
+    """The standard deviation of the elements that are numbers."""
+    return nanvar(*args, **more) ** 0.5
 
 
 def _numbers(given: Tensor, instead: float) -> Tensor:
