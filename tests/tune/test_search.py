@@ -135,6 +135,48 @@ def test_what_was_found_is_known_the_next_time(pretend: Any) -> None:
     assert ow.tune.search(spmv(), 600, again=True).source == "measured"
 
 
+def test_a_record_answers_what_it_was_asked_for(pretend: Any) -> None:
+    """Not a search with more time, or over more, or for another number of calls."""
+    pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
+    first = ow.tune.search(spmv(), 600, over=("format",))
+    assert first.text == "" and repr(first).count("tried") == 1
+    joint = ow.tune.search(spmv(), 600)
+    assert joint.source == "measured" and "chunk=64" in joint.text
+    for less in (600, 10, 0):
+        assert ow.tune.search(spmv(), less).source.startswith("a record")
+    assert ow.tune.search(spmv(), 600, over=("format",)).text == ""
+    assert ow.tune.search(spmv(), 601).source == "measured"
+    assert ow.tune.search(spmv(), 600, uses=5).source == "measured"
+    assert ow.tune.search(spmv(), 600, memory=3).source == "measured"
+    assert ow.tune.search(spmv(), 600, cold=True).source == "measured"
+    assert ow.tune.search(spmv(), float("inf")).source == "measured"
+    assert ow.tune.search(spmv(), float("inf")).source.startswith("a record")
+
+
+def test_a_search_without_time_answers_none(pretend: Any) -> None:
+    """A search that tried nothing has learnt nothing."""
+    pretend(lambda schedule, format: 1.0)
+    none = ow.tune.search(spmv(), 0)
+    assert repr(none) == "<Best: 1.00x of the default, 1 tried: the default>"
+    assert [record.budget for record in ow.tune.records()] == [0]
+    assert ow.tune.search(spmv(), 1e-6).source == "measured"
+    assert "record" not in spmv().compile(tune="recorded").explain()
+
+
+def test_a_default_that_did_best_is_a_choice(pretend: Any) -> None:
+    """A similar matrix, for which another schedule is faster, does not decide then."""
+    pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
+    ow.tune.search(spmv(80, seed=1), 600)
+    assert "64 at a time" in spmv().compile(tune="recorded").explain()
+    pretend(lambda schedule, format: 1.0)
+    ow.tune.search(spmv(), 600, over=("format",))  # which says nothing of schedules
+    assert "64 at a time" in spmv().compile(tune="recorded").explain()
+    ow.tune.search(spmv(), 600)
+    explained = spmv().compile(tune="recorded").explain()
+    assert "64 at a time" not in explained
+    assert "the default schedule did best in a record of" in explained
+
+
 def test_neighbours_are_tried_first(pretend: Any) -> None:
     pretend(lambda schedule, format: 0.5 if "chunk=64" in schedule else 1.0)
     ow.tune.search(spmv(), 600, over=("schedule",))
@@ -230,6 +272,8 @@ def test_a_lookup_decodes_only_the_record_that_it_takes(monkeypatch: pytest.Monk
         seconds=0.5,
         default=1.0,
         day="2020-01-01",
+        asked="over schedule",
+        budget=1.0,
     )
     others = [own._replace(statement=f"{signature.text} and {n}") for n in range(1000)]
 
@@ -275,7 +319,7 @@ def test_newest_records_come_first() -> None:
     def record(day: int, size: float) -> tuning_file.TuningRecord:
         text = f"2020-01-{day:02}"
         sizes = {"v1": 10.0, "v0": size}
-        return tuning_file.TuningRecord("y", "cpu", sizes, {}, "", 0.5, 1.0, text)
+        return tuning_file.TuningRecord("y", "cpu", sizes, {}, "", 0.5, 1.0, text, "", 1.0)
 
     def days() -> list[int]:
         found = tuning_file.near(statement, "cpu", features, math.log(2))
@@ -290,7 +334,8 @@ def test_newest_records_come_first() -> None:
 
 def test_features_of_damaged_lines_are_passed_over() -> None:
     """A lookup reads features first: those that are no sizes, or of no record, are nothing."""
-    known = tuning_file.TuningRecord("y", "cpu", {"v0": 9.0}, {}, "", 0.5, 1.0, "2020-01-01")
+    measured = (0.5, 1.0, "2020-01-01", "", 1.0)
+    known = tuning_file.TuningRecord("y", "cpu", {"v0": 9.0}, {}, "", *measured)
     tuning_file.append([known._replace(day="2020-01-02")])
     file = tuning_file.path()
     line = file.read_text().splitlines()[0]
@@ -360,6 +405,8 @@ def test_a_record_with_an_illegal_schedule_is_passed_over(pretend: Any) -> None:
         seconds=0.5,
         default=1.0,
         day="2020-01-01",
+        asked="over schedule",
+        budget=1.0,
     )
     tuning_file.append([record])
     assert "record" not in stmt.compile(tune="recorded").explain()

@@ -29,7 +29,7 @@ try:
 except ImportError:  # not on Windows, where appends of a line are atomic enough
     fcntl = None  # type: ignore[assignment]
 
-VERSION = 1
+VERSION = 2
 T = TypeVar("T")
 Features = tuple[tuple[str, float], ...]
 _LONGEST = 20_000  # characters of a line
@@ -53,6 +53,8 @@ class TuningRecord(NamedTuple):
         seconds: the time of a call.
         default: the time of the default.
         day: when it was measured, as 2026-01-31.
+        asked: what the search was asked for; it answers only searches that are asked for the same.
+        budget: the seconds that it had; it answers only searches with no more.
     """
 
     statement: str
@@ -63,6 +65,8 @@ class TuningRecord(NamedTuple):
     seconds: float
     default: float
     day: str
+    asked: str
+    budget: float
 
 
 _paths: dict[tuple[str | None, ...], Path] = {}
@@ -297,8 +301,7 @@ def _refused(constant: str) -> object:
 
 _DECODER = json.JSONDecoder(parse_constant=_refused)  # without NaN, which compares with nothing
 _SIZES, _TEXTS, _TABLES = frozenset({int, float}), frozenset({str}), frozenset({dict})
-_KEYS = ("statement", "device", "features", "formats", "schedule", "seconds", "default", "day")
-_facts = itemgetter("version", *_KEYS)
+_facts = itemgetter("version", *TuningRecord._fields)
 
 
 def _records(found: list[Any]) -> list[TuningRecord] | None:
@@ -312,7 +315,8 @@ def _records(found: list[Any]) -> list[TuningRecord] | None:
         columns = list(zip(*map(_facts, found), strict=True))
     except KeyError:
         return None
-    versions, statements, devices, features, formats, schedules, seconds, defaults, days = columns
+    versions, statements, devices, features, formats, schedules, *rest = columns
+    seconds, defaults, days, asked, budgets = rest
     if versions.count(VERSION) != len(found):
         return None
     if not _TABLES.issuperset(map(type, chain(features, formats))):
@@ -320,8 +324,8 @@ def _records(found: list[Any]) -> list[TuningRecord] | None:
     said = chain.from_iterable(map(dict.values, formats))
     sizes = chain.from_iterable(map(dict.values, features))
     sound = (
-        _TEXTS.issuperset(map(type, chain(statements, devices, schedules, days, said)))
-        and _are_sizes([*sizes, *seconds, *defaults])
+        _TEXTS.issuperset(map(type, chain(statements, devices, schedules, days, asked, said)))
+        and _are_sizes([*sizes, *seconds, *defaults, *budgets])
         and all(seconds)
         and all(defaults)
     )

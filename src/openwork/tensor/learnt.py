@@ -113,9 +113,17 @@ def _renamed(text: str, names: tuple[tuple[str, str], ...]) -> str:
     return _WORD.sub(lambda word: table.get(word[0], word[0]), text)
 
 
+def compared_schedules(record: TuningRecord) -> bool:
+    """Whether the search behind a record measured schedules: its default is then a choice."""
+    over = record.asked.partition(";")[0]
+    return record.budget > 0 and "schedule" in over
+
+
 def said_of(record: TuningRecord, distance: float) -> str:
     """Where a choice comes from, for `explain()`."""
     times = f"{math.exp(distance):.2f}x"
     near = "the same statistics" if distance == 0 else f"statistics within {times}"
+    if not record.schedule and not record.formats:
+        return f"the default schedule did best in a record of {record.day}, {near}"
     gain = record.default / record.seconds
     return f"schedule from a record of {record.day}, {near}: {gain:.2f}x of the default there"

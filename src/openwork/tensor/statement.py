@@ -36,7 +36,7 @@ from openwork.tensor.kernel.kernel import Kernel, R
 from openwork.tensor.kernel.machine import this_cpu
 from openwork.tensor.kernel.target import Loader, Target
 from openwork.tensor.kernel.targets import find_target
-from openwork.tensor.learnt import Signature, said_of
+from openwork.tensor.learnt import Signature, compared_schedules, said_of
 from openwork.tensor.measure import entries_of, statistics_of, stored_in
 from openwork.tensor.operand import Operand
 from openwork.tensor.result_format import (
@@ -310,9 +310,13 @@ class Statement(Schedulable, Generic[R]):
             return self
         signature = Signature.of(self._assignment, statistics_of(self._assignment))
         for far, record in signature.nearest(target.machine):
-            if record.formats or not record.schedule:
+            if record.formats:
                 continue
             text, said = signature.own(record.schedule), said_of(record, far)
+            if not text:
+                if not compared_schedules(record):
+                    continue
+                return Statement(self._assignment, told=said)
             with suppress(ScheduleError):
                 chosen = BucketChoice.read(text)
                 if chosen is None:

@@ -129,7 +129,8 @@ class Best:
 
     def __repr__(self) -> str:
         chosen = self.text.replace("\n", "; ") or "the default"
-        return f"<Best: {self.speedup:.2f}x of the default, {len(self.trials)} tried: {chosen}>"
+        tried = sum(bool(trial.samples) for trial in self.trials)
+        return f"<Best: {self.speedup:.2f}x of the default, {tried} tried: {chosen}>"
 
 
 def _draw_progress(axes: Any, points: Sequence[tuple[float, float]], end: float) -> None:

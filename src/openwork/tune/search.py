@@ -48,6 +48,7 @@ DIMENSIONS = ("schedule", "format", "layout")
 # Parts of the budget by the end of: one change at a time, combinations, their schedules.
 _SCREENED, _COMBINED, _JOINED = 0.45, 0.6, 0.8
 _ENUMERATED = 0.15  # for writing down the schedules of a statement
+_ENDLESS = 1e9  # seconds, as records write a budget without a limit
 _HOPELESS = 3.0  # times the best, at first sight
 _FORMATS = 3  # combinations whose schedules are all tried
 _OPTIONS = 2  # formats and layouts of an operand that are combined with others
@@ -142,6 +143,15 @@ class Settings:
             if not value >= bound or value != value:
                 raise ScheduleError(f"{name}={value!r} is too small: at least {bound}", code="E303")
 
+    @property
+    def asked(self) -> str:
+        """What a record must have been asked for, too, to answer this; besides the budget."""
+        words = [f"over {', '.join(sorted(self.over))}", f"uses {self.uses:g}"]
+        words += [f"memory {self.memory:g}", *(["exhaustive"] if self.exhaustive else [])]
+        words += ["cold"] if self.cold else []
+        words += [f"more {getattr(each, '__name__', 'more')}" for each in self.more]
+        return "; ".join(words)
+
 
 @dataclass
 class Search:
@@ -182,7 +192,7 @@ class Search:
             chosen,
             clock_for(chosen, settings.cold),
             random.Random(settings.seed),  # noqa: S311 (an order, no secret)
-            settings.budget,
+            min(settings.budget, _ENDLESS),
             perf_counter() + settings.budget,
             own=Candidate(stmt.commands, (), "yours") if stmt.commands else None,
         )
@@ -204,11 +214,13 @@ class Search:
         return Signature.of(self.stmt.assignment, statistics_of(self.stmt.assignment))
 
     def recalled(self) -> Best | None:
-        """The outcome of an earlier search for the same operands."""
+        """The outcome of an earlier search for the same operands, which had no less time."""
         signature = self.signature()
-        for far, record in islice(signature.nearest(self.target.machine), 1):
+        for far, record in signature.nearest(self.target.machine):
             if far > 0:
                 return None
+            if record.asked != self.settings.asked or record.budget < self.budget:
+                continue
             trial = Trial(_candidate(signature, record))
             try:
                 self.prepare(trial)
@@ -254,6 +266,7 @@ class Search:
                 self.screen(self.joint(), 1.0 if exhaustive else _JOINED)
             self.race()
         except KeyboardInterrupt:
+            self.budget = min(self.budget, perf_counter() - self.begun)
             self.say("stopped; the best so far is returned")
         finally:
             self.say("")
@@ -485,6 +498,7 @@ class Search:
         alone = min(stored, key=lambda t: t.seconds, default=default)
         if alone is not default and not alone.beats(default, self.uses):
             alone = default
+        tried = any(trial.samples for trial in self.trials[1:])
         tuning_file.append(
             TuningRecord(
                 statement=signature.text,
@@ -495,6 +509,8 @@ class Search:
                 seconds=trial.seconds,
                 default=default.seconds,
                 day=date.today().isoformat(),
+                asked=self.settings.asked,
+                budget=self.budget if tried else 0.0,
             )
             for trial in dict.fromkeys((alone, best))
         )
