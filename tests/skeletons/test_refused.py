@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import openwork as ow
 from openwork import skeletons as sk
@@ -128,12 +129,51 @@ def test_good_data() -> None:
         ({"n": 4}, "E204", "o has a length of 4"),
         ({"w": 1}, "E203", "no parameter w"),
         ({"n": -1}, "E205", "natural"),
+        # Lists are not cut to what the type holds, nor read as numbers.
+        ({"o": [0, 2, 2.5, 3]}, "E202", "fractions"),
+        ({"o": [0, float("nan"), 2, 3]}, "E202", "cannot become"),
+        ({"x": ["1", "2"]}, "E202", "holds no numbers"),
+        ({"A": [[(0, 1), (0.5, 1)], [], [(1, 1)]]}, "E202", "0.5 is no integer"),
+        ({"x": np.ma.masked_array([1, 2], [0, 1], "float32")}, "E202", "mask"),
+        ({"A": np.zeros(3, [("a", "i4"), ("b", "f4")])}, "E202", "int32 first, float32 second"),
+        ({"A": scipy.sparse.eye(3, format="csr")}, "E202", "matrix of SciPy"),
+        ({"A": ow.tensor(np.eye(3), format=ow.CSR)}, "E202", "A holds float64"),
     ],
 )
 def test_data_that_breaks_its_type(change: dict[str, Any], code: str, word: str) -> None:
     with pytest.raises(ow.OpenworkError, match=word) as caught:
         CSR(**{**GOOD, **change})
     assert caught.value.code == code
+
+
+def test_data_that_only_looks_wrong() -> None:
+    """Memory that is read only, or goes backwards, is read; whole numbers are integers."""
+    x = np.array([2, 0, 1], "float32")[::-2]
+    x.setflags(write=False)
+    o = np.arange(8)[:0:-2]
+    assert CSR(**{**GOOD, "x": x}).tolist() == [3, 0, 2]
+    assert CSR(**{**GOOD, "o": [0.0, 2.0, 2.0, 3.0]}).tolist() == [3, 0, 2]
+    assert CSR(**{**GOOD, "A": [[(0, 1), (1.0, 1)], [], [(1, 1)]]}).tolist() == [3, 0, 2]
+    assert sk.parse("nFun n. fun o: [int]_n. o")(o=o).tolist() == [7, 5, 3, 1]
+
+
+def test_errors_have_the_names_of_the_program() -> None:
+    with pytest.raises(ow.PatternError, match=r"index k \+ 1 is below") as caught:
+        sk.parse("nFun n. fun x: [float]_n. generate(n, nFun(k => x@(k + 1)))")
+    assert caught.value.span is not None
+    assert caught.value.span.text[caught.value.span.start :].startswith("x@(k + 1)")
+    with pytest.raises(ow.PatternError) as caught:
+        sk.parse("nFun n. fun x: [float]_n. x :>> reduce(+)")
+    assert "reduce(+, 0)" in str(caught.value.hint)
+
+
+def test_coordinates_that_a_tensor_does_not_fill() -> None:
+    text = ("nFun n. fun o: [int]_{n+1}. fun c: [i -> [int]_ROW]_n. fun v: [i -> [float]_ROW]_n. "
+            "zip(c, v) :>> map(fun(r => r.2 :>> reduce(+, 0)))")  # fmt: skip
+    made = sk.parse(text.replace("ROW", "{toNat(o@(i+1)-o@i)}"))
+    with pytest.raises(ow.ShapeError, match="c is missing") as caught:
+        made(v=ow.tensor(np.eye(3, dtype="float32"), format=ow.CSR))
+    assert "A_crd" in str(caught.value.hint)
 
 
 def test_a_missing_argument() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openwork.format.formats import Format
+from openwork.format.formats import Format, as_format
 from openwork.format.layouts import AOS, PACKED
 from openwork.format.levels import (
     Compressed,
@@ -22,7 +22,7 @@ from openwork.skeletons.language.stored import refuse, same_shape, typed
 from openwork.skeletons.matrices import leaf_of
 
 
-def type_of(format: Format, value: object = "float64") -> Typed:
+def type_of(format: Format | str, value: object = "float64") -> Typed:
     """The type of a format: coordinates and values as a pair, unless they are packed.
 
     Entries that do not follow one another, as in ELLPACK, are flat arrays.
@@ -37,7 +37,7 @@ def type_of(format: Format, value: object = "float64") -> Typed:
     >>> print(type_of(BSR(2, 3).with_layout("AoS"), "float32").type.second)
     [i -> [[[float32]_3]_2]_{toNat(A_pos@(i + 1)) - toNat(A_pos@i)}]_{((n0 + 1) / (2))}
     """
-    return Typed(typed(format, as_type(value), apart=True).type)
+    return Typed(typed(as_format(format), as_type(value), apart=True).type)
 
 
 def format_of(type: object) -> Format:

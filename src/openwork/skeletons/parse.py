@@ -462,7 +462,8 @@ class Reader:
             return n.Map(self.fn(), _FNS[name])
         if name in ("reduce", "reduceSeq"):
             fn = self.fn()
-            self.need(",")
+            if not self.take(","):
+                self.wrong("expected ','", f"{name} starts from a value: {name}(+, 0)")
             return n.Reduce(fn, self.pipe(), name.removeprefix("reduce"))
         size = self.nat()
         if name == "split":

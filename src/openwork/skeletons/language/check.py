@@ -88,6 +88,7 @@ class Checker:
         self.signature = signature
         self.solved: dict[str, Nat] = {}
         self.bounds: dict[str, Nat] = {}
+        self.given: dict[str, str] = {}  # what users call the variables of `generate`
         self.known = set(signature.nats)
         self._count = 0
 
@@ -110,10 +111,16 @@ class Checker:
 
     def refuse(self, message: str, code: str, at: Node | str, hint: str | None = None) -> None:
         """Raise the error, with the place of a node in the program's text."""
-        text, piece = str(self.signature), at if isinstance(at, str) else str(at)
+        text, piece = str(self.signature), self.readable(at if isinstance(at, str) else str(at))
         start = text.find(piece)
         span = Span(text, start, start + len(piece)) if start >= 0 else None
-        raise PatternError(message, code=code, span=span, hint=hint)
+        raise PatternError(self.readable(message), code=code, span=span, hint=hint)
+
+    def readable(self, text: str) -> str:
+        """A text with the names that users gave to variables, in place of fresh ones."""
+        for name, given in reversed(self.given.items()):  # i.12 before i.1
+            text = text.replace(name, given)
+        return text
 
     def expect(self, one: Type, other: Type, what: str, at: Node) -> None:
         """Two types must agree."""
@@ -316,7 +323,7 @@ class Checker:
                         "E707", e, "sk.where(low < high, high - low, 0) never is",
                     )  # fmt: skip
                 var = self.fresh("i")
-                self.bounds[var] = length
+                self.bounds[var], self.given[var] = length, fn.param
                 body = cast(Expr, n.substituted(fn.body, {fn.param: n.named(var)}))
                 return n.array_type(self.infer(body, env), length, var)
             case n.Noted(expr=inner, type=type):

@@ -113,6 +113,14 @@ def _kind(value: object) -> str:
 
 def _of_type(name: str, value: object, type: Type, buffer: Buffer) -> Array:
     """An array of the buffer's type; integers may change their width, where they fit."""
+    if hasattr(value, "tocsr"):
+        raise ShapeError(
+            f"{name} is a matrix of SciPy, and its type is {type}", code="E202",
+            hint=f"{name}=ow.tensor(matrix), or its indptr, indices and data",
+        )  # fmt: skip
+    if isinstance(value, np.ma.MaskedArray):
+        raise ShapeError(f"{name} has a mask, which would be ignored", code="E202",
+                         hint=f"{name}.filled(0), or {name}.data")  # fmt: skip
     try:
         return _converted(name, value, buffer.dtype)
     except (TypeError, ValueError, OverflowError) as error:
@@ -125,7 +133,10 @@ def _of_type(name: str, value: object, type: Type, buffer: Buffer) -> Array:
 def _converted(name: str, value: object, wanted: np.dtype[Any]) -> Array:
     if not isinstance(value, np.ndarray):
         given = _records(value, wanted) if wanted.names else value
-        return np.require(np.asarray(given, wanted), requirements=["C", "A"])
+        made = np.asarray(given, wanted)
+        if wanted.names is None:
+            _keeps_its_numbers(np.asarray(given), made)
+        return np.require(made, requirements=["C", "A"])
     if value.dtype == wanted:
         return np.require(value, requirements=["C", "A"])
     if value.dtype.kind in "iu" and wanted.kind == "i":
@@ -134,10 +145,26 @@ def _converted(name: str, value: object, wanted: np.dtype[Any]) -> Array:
             raise ValueError(f"its numbers do not fit {wanted}")
         return np.ascontiguousarray(value.astype(wanted))
     raise ShapeError(
-        f"{name} holds {value.dtype}, and its type says {wanted}", code="E202",
+        f"{name} holds {_spelled(value.dtype)}, and its type says {_spelled(wanted)}", code="E202",
         hint=f"{name}.astype({str(wanted)!r})" if not wanted.names else
-        "sk.pairs(first, second) makes an array of pairs",
+        "sk.pairs(first, second) makes an array of pairs from arrays of these types",
     )  # fmt: skip
+
+
+def _spelled(type: np.dtype[Any]) -> str:
+    """A NumPy type, with the names of the fields of a record."""
+    if type.fields is None:
+        return str(type)
+    fields = (f"{_spelled(part[0])} {name}" for name, part in type.fields.items())
+    return f"({', '.join(fields)})"
+
+
+def _keeps_its_numbers(given: Array, made: Array) -> None:
+    """Lists of other numbers are no data: `astype` would cut them, or read strings."""
+    if given.size and given.dtype.kind not in "biufcO":
+        raise ValueError("it holds no numbers")
+    if given.dtype.kind == "f" and made.dtype.kind == "i" and (given != made).any():
+        raise ValueError("it has fractions")
 
 
 def _records(value: Any, wanted: np.dtype[Any]) -> Any:
@@ -156,6 +183,8 @@ def _is_pair(value: object, wanted: np.dtype[Any]) -> bool:
 
 def _pair(value: Any, wanted: np.dtype[Any]) -> Any:
     if not wanted.fields:
+        if wanted.kind == "i" and isinstance(value, float) and not value.is_integer():
+            raise ValueError(f"{value!r} is no integer")
         return value
     if isinstance(value, np.void):
         return value

@@ -141,7 +141,7 @@ class Host:
                     f"row {where} of {name} has {lengths.flat[where]} elements: "
                     f"{array.length} must not be negative",
                     code="E516",
-                    hint="offsets must not fall",
+                    hint="offsets must not fall, and lengths are 0 or more",
                 )
             _as_given(name, array, lengths, next(levels, []))
             type = array.element

@@ -16,6 +16,7 @@ from openwork.skeletons.lower.memory import Buffer
 from openwork.skeletons.run.data import Array, Given, as_buffers, leading, solved, wrong_count
 from openwork.skeletons.run.host import Host, facts_in
 from openwork.skeletons.run.tensors import Origin, unpacked
+from openwork.tensor.tensor import Tensor
 from openwork.trace import Trace
 
 
@@ -108,7 +109,11 @@ class Kernel(ABC):
         equations: list[tuple[str, Nat, int]] = []
         for name, type in zip(s.params, s.types, strict=True):
             if name not in given:
-                raise ShapeError(f"the argument {name} is missing", code="E203")
+                raise ShapeError(
+                    f"the argument {name} is missing", code="E203",
+                    hint="a tensor A fills what the lengths of its rows refer to, and A_crd"
+                    if any(isinstance(v, Tensor) for v in data.values()) else None,
+                )  # fmt: skip
             mine = [b for b in self.lowered.inputs if b.owner == name]
             found = as_buffers(name, given[name], type, mine)
             facts = [(name, length, count) for part in found for length, count in part.lengths]

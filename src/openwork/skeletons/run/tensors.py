@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -132,7 +132,12 @@ def _filled(
     By its type a parameter is stored by rows, whose coordinates are stored or counted; `wanted` may
     say otherwise.
     """
-    format = value.format.with_layout(AOS)
+    format, scalar = value.format.with_layout(AOS), _scalar_of(type)
+    if str(value.dtype) != scalar:
+        raise ShapeError(
+            f"{name} holds {value.dtype}, and its type says {scalar}", code="E202",
+            hint=f"{name}.astype({scalar!r})",
+        )  # fmt: skip
     meant = wanted is not None and wanted.with_layout(AOS) == format
     try:
         known = typed(format, Scalar(str(value.dtype)), name, apart=meant)
@@ -158,6 +163,13 @@ def _by_rows(name: str, wanted: Format | None) -> bool:
         return typed(wanted.with_layout(AOS), Scalar("float64"), name).by_rows
     except PatternError:
         return False
+
+
+def _scalar_of(type: Type) -> str:
+    """The type of the numbers, behind coordinates."""
+    while not isinstance(type, Scalar):
+        type = type.element if isinstance(type, ArrayType) else cast(PairType, type).second
+    return type.name
 
 
 def _has_pairs(type: Type) -> bool:
