@@ -241,3 +241,14 @@ def test_literals_that_compare_equal_in_python_are_different() -> None:
     for text, kind in (("i", "int64"), ("1.0 * i", "float64"), ("i < 1", "bool")):
         made = sk.parse(f"nFun n. generate(n, nFun(i => {text}))")
         assert made(n=3).dtype == kind
+
+
+@pytest.mark.parametrize("text", ["k*k", "k*k*k", "sum(j, 0, k, j*j)", "k*k + 1"])
+def test_a_sum_of_naturals_is_a_length(text: str) -> None:
+    """Its closed form has differences, of which nothing is proved."""
+    made = sk.parse(f"nFun n. generate(sum(k, 0, n, {text}), nFun(i => 1)) :>> reduce(+, 0)")
+    body = {"k*k": lambda k: k**2, "k*k*k": lambda k: k**3, "k*k + 1": lambda k: k**2 + 1}
+    each = body.get(text, lambda k: sum(j * j for j in range(k)))
+    assert [made(n=n) for n in range(6)] == [sum(map(each, range(n))) for n in range(6)]
+    with pytest.raises(PatternError, match="not negative"):
+        sk.parse(f"nFun n. generate(sum(k, 0, n, {text}) - n - n, nFun(i => 1))")
