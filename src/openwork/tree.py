@@ -110,50 +110,61 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def _find_children(node: Node) -> tuple[Node, ...]:
+    held, kind = node.__dict__, type(node)
+    names = _FIELD_NAMES.get(kind)
     found: list[Node] = []
-    for name in _field_names(type(node)):
-        value = getattr(node, name)
+    for name in _field_names(kind) if names is None else names:
+        value = held[name]
         if isinstance(value, Node):
             found.append(value)
         elif isinstance(value, tuple):
             found += [item for item in value if isinstance(item, Node)]
-    node.__dict__["_children"] = below = tuple(found)
+    held["_children"] = below = tuple(found)
     return below
 
 
 def walk(node: Node) -> Iterator[Node]:
     """`node` and everything below it, parents first.
 
-    A complete traversal caches its list, because the same tree is traversed many times.
+    Cached on the node, because the same tree is traversed many times, and a rewritten one has many
+    of its old parts.
     """
     known: tuple[Node, ...] | None = node.__dict__.get("_below")
-    return _walk(node) if known is None else iter(known)
+    return iter(_walk(node) if known is None else known)
 
 
-def _walk(root: Node) -> Iterator[Node]:
-    waiting, seen = [root], list[Node]()
+def _walk(root: Node) -> tuple[Node, ...]:
+    waiting = [root]
+    seen: list[Node] = []
     while waiting:
         node = waiting.pop()
+        held = node.__dict__
+        below = held.get("_below")
+        if below is not None:
+            seen += below
+            continue
         seen.append(node)
-        yield node
-        # `children`, inlined.
-        below = node.__dict__.get("_children")
+        below = held.get("_children")
         if below is None:
             below = _find_children(node)
         if below:
             waiting += below[::-1]
-    root.__dict__["_below"] = tuple(seen)
+    root.__dict__["_below"] = found = tuple(seen)
+    return found
 
 
 def map_children(node: N, change: Rewrite) -> N:
     """`node` with `change` applied to each direct child; the same object if nothing changed."""
-    below = children(node)
+    held = node.__dict__
+    below = held.get("_children")
+    if below is None:
+        below = _find_children(node)
     if not below:
         return node
     new = [change(child) for child in below]
     if all(map(is_, new, below)):
         return node
-    kind, held, rest = type(node), node.__dict__, iter(new)
+    kind, rest = type(node), iter(new)
     names = _field_names(kind)
     changed = {name: held[name] for name in _ALL_FIELDS[kind]}
     for name in names:

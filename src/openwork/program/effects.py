@@ -48,8 +48,10 @@ class Touched:
 
     def and_then(self, other: Touched) -> Touched:
         """The accesses of both."""
-        if other == _NOTHING:
+        if other is _NOTHING:
             return self
+        if self is _NOTHING:
+            return other
         return Touched(
             self.loads | other.loads,
             self.first | other.first,
@@ -97,7 +99,7 @@ def touched(node: Node, shared: bool = False) -> Touched:
 
 
 def _touched(node: Node, shared: bool) -> Touched:
-    found = Touched()
+    found = _NOTHING
     if isinstance(node, p.For):
         shared = shared or node.unit in ("warp", "thread") or independent(node)
     match node:

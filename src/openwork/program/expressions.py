@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import cast
 
 from openwork.algebra.operators import Op
 from openwork.algebra.types import Number
@@ -193,31 +194,31 @@ class Helper(Expr):
 
 def names_in(node: Node) -> frozenset[str]:
     """The names in `node`, used or declared."""
-    return _mentioned(node)[0]
+    known: Mentioned | None = node.__dict__.get("_mentioned")
+    return (_mentioned(node) if known is None else known)[0]
 
 
 def arrays_in(node: Node) -> frozenset[tuple[str, Role]]:
     """The arrays in `node`: their names, and what they hold."""
-    return _mentioned(node)[1]
+    known: Mentioned | None = node.__dict__.get("_mentioned")
+    return (_mentioned(node) if known is None else known)[1]
 
 
 def _mentioned(node: Node) -> Mentioned:
     """The names and the arrays in `node`; cached on it, since the statements around it ask, too."""
-    known: Mentioned | None = node.__dict__.get("_mentioned")
-    if known is not None:
-        return known
-    names, arrays = set[str](), set[tuple[str, Role]]()
-    if isinstance(node, Expr):  # which may be deep, and is rarely asked for its parts
+    names: set[str] = set()
+    arrays: set[tuple[str, Role]] = set()
+    if isinstance(node, (Expr, Array)):  # which may be deep, and is rarely asked for its parts
         for part in walk(node):
-            if isinstance(part, Name):
-                names.add(part.name)
-            elif isinstance(part, Array):
-                arrays.add((part.name, part.role))
+            kind = type(part)
+            if kind is Name:
+                names.add(cast(Name, part).name)
+            elif kind is Array:
+                array = cast(Array, part)
+                arrays.add((array.name, array.role))
     else:
-        if isinstance(node, Array):
-            arrays.add((node.name, node.role))
         for child in children(node):
-            more = _mentioned(child)
+            more = child.__dict__.get("_mentioned") or _mentioned(child)
             names |= more[0]
             arrays |= more[1]
     node.__dict__["_mentioned"] = known = frozenset(names), frozenset(arrays)

@@ -382,7 +382,8 @@ def statements(node: Node) -> tuple[Stmt, ...]:
     """
     known: tuple[Stmt, ...] | None = node.__dict__.get("_statements")
     if known is None:
-        waiting, seen = [node], list[Stmt]()
+        waiting = [node]
+        seen: list[Stmt] = []
         while waiting:
             each = waiting.pop()
             if isinstance(each, Stmt):

@@ -31,7 +31,8 @@ def each_kernel(device: DeviceProgram, change: Callable[[Kernel], p.Block]) -> D
 
 def with_body(kernel: Kernel, body: p.Block) -> Kernel:
     """`kernel` with another body, and the arguments that the body needs."""
-    declared, own = set(BUILTIN), set[Array]()
+    declared = set(BUILTIN)
+    own: set[Array] = set()
     written = {s.array.name for s in kernel.scratch} | changed_by_helpers(body)
     for s in statements(body):
         match s:
@@ -43,14 +44,15 @@ def with_body(kernel: Kernel, body: p.Block) -> Kernel:
                 own.add(array)
             case LoadVector(vector=array) | MakeVector(vector=array):
                 own.add(array)
-    names, arrays = dict[Name, None](), dict[Array, None]()
+    names: dict[str, Name] = {}
+    arrays: dict[Array, None] = {}
     for part in (body, *(scratch.count for scratch in kernel.scratch)):
         for n in walk(part):
             if isinstance(n, Name):
-                names[n] = None
+                names.setdefault(n.name, n)
             elif isinstance(n, Array) and part is body:
                 arrays[n] = None
-    scalars = [n for n in names if n.name not in declared]
+    scalars = [n for name, n in names.items() if name not in declared]
     arrays = dict.fromkeys(n for n in arrays if n not in own)
     return replace(
         kernel,

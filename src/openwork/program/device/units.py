@@ -614,6 +614,8 @@ def _bytes(type: str) -> int:
 
 def _planes(node: Node) -> int:
     """The nesting depth of loops for blocks."""
+    if isinstance(node, p.Expr):
+        return 0
     mine = isinstance(node, p.For) and node.unit == "block"
     return int(mine) + max(map(_planes, children(node)), default=0)
 

@@ -105,7 +105,8 @@ def _repeated(cases: Cases) -> Repeated | None:
     stmt = None if cases.lattice is None else cases.lattice.everywhere
     if stmt is None or not _invariant(stmt, cases.var, cases):
         return None
-    loops, times = list[Forall](), list[Forall]()
+    loops: list[Forall] = []
+    times: list[Forall] = []
     while type(stmt) is Forall:
         same = _invariant(stmt.body, stmt.var, cases) and _is_plain(stmt.var, cases)
         (times if same else loops).append(stmt)
