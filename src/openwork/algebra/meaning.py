@@ -77,7 +77,10 @@ class Meaning:
 
 def has_records(kinds: Sequence[Kind]) -> bool:
     """Whether one of `kinds` is an entry type."""
-    return any(isinstance(kind, Entry) for kind in kinds)
+    for kind in kinds:  # quicker than `any`, and asked for every operator
+        if isinstance(kind, Entry):
+            return True
+    return False
 
 
 @lru_cache(maxsize=4096)

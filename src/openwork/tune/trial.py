@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class Trial:
     @property
     def seconds(self) -> float:
         """The median of its samples; infinite without any."""
-        return float(np.median(self.samples)) if self.samples else float("inf")
+        return median(self.samples) if self.samples else float("inf")
 
     @property
     def quartiles(self) -> tuple[float, float]:
