@@ -286,7 +286,7 @@ def test_free_vars_in_the_order_of_use(read: Read) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=120)
+@settings(max_examples=60)
 def test_explicit_is_idempotent(
     data: st.DataObject, assignments: st.SearchStrategy[Assignment]
 ) -> None:

@@ -414,7 +414,7 @@ PIECES = st.sampled_from(
 
 
 @given(text=st.text() | st.lists(PIECES, max_size=25).map("".join))
-@settings(max_examples=400)
+@settings(max_examples=250)
 @example(text="y(i) = sum(index(")
 @example(text="y(i)=cast(")
 @example(text="y(i)=1e999999")

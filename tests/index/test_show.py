@@ -167,7 +167,7 @@ def test_unknown_nodes_are_our_fault(node: Node) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=120)
+@settings(max_examples=60)
 def test_round_trip(
     data: st.DataObject, assignments: st.SearchStrategy[Assignment], operators: dict[str, Op]
 ) -> None:

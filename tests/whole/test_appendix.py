@@ -8,6 +8,7 @@ it names a TILE_SIZE or CHUNK_SIZE without a value, some are chosen here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,12 @@ def agrees(statement: Statement, expected: Any, scale: Any) -> None:
 
 @pytest.fixture(params=MATRICES)
 def A(request: pytest.FixtureRequest, data_file: Find) -> ow.Tensor:
-    return ow.read(data_file(f"{request.param}.mtx.gz"), name="A").astype("float64").to(ow.CSR)
+    return matrix(data_file(f"{request.param}.mtx.gz"))
+
+
+@cache
+def matrix(file: Path) -> ow.Tensor:
+    return ow.read(file, name="A").astype("float64").to(ow.CSR)
 
 
 def spmv(A: ow.Tensor) -> tuple[Statement, Any, Any]:
@@ -133,6 +139,7 @@ def test_a13_spmm_not_tiled(A: ow.Tensor) -> None:
 # --- Tensors -----------------------------------------------------------------------------------
 
 
+@cache
 def read(file: Path, order: int) -> ow.Tensor:
     """A tensor without its last modes, which are summed over, and without unused coordinates."""
     coordinates, values = ow.read(file).to_coo()
@@ -175,7 +182,6 @@ def test_a5_mttkrp_of_order_3(name: str, data_file: Find) -> None:
     text = """order({i,k,l,j}), precompute(B(i,k,l) * D(l,j), j, j, precomputed),
               split(i, i1, i2, 32), parallelize(i1, CPUThread, NoRaces)"""
     agrees(scheduled, expected, abs(expected))
-    agrees(stmt.schedule(text), expected, abs(expected))
     assert str(stmt.schedule(text).loops) == str(scheduled.loops)
 
 
@@ -198,7 +204,6 @@ def test_a6_mttkrp_of_order_4(name: str, data_file: Find) -> None:
               precompute(B(i,k,l,m) * E(m,j), j, j, BE_workspace),
               split(i, i1, i2, 32), parallelize(i1, CPUThread, NoRaces)"""
     agrees(scheduled, expected, abs(expected))
-    agrees(stmt.schedule(text), expected, abs(expected))
     assert str(stmt.schedule(text).loops) == str(scheduled.loops)
 
 
@@ -224,5 +229,4 @@ def test_a7_mttkrp_of_order_5(name: str, data_file: Find) -> None:
               precompute(B(i,k,l,m,n) * F(n,j), j, j, BF_workspace),
               split(i, i1, i2, 32), parallelize(i1, CPUThread, NoRaces)"""
     agrees(scheduled, expected, abs(expected))
-    agrees(stmt.schedule(text), expected, abs(expected))
     assert str(stmt.schedule(text).loops) == str(scheduled.loops)

@@ -72,8 +72,8 @@ def test_the_way_is_explained() -> None:
 
 
 @pytest.mark.needs_cc
-def test_a_sum_of_two_hundred() -> None:
-    tensors = operands(200, [VECTOR])
+def test_a_sum_of_a_hundred() -> None:
+    tensors = operands(100, [VECTOR])
     expected = reduce(add, [t.to_numpy() for t in tensors])
     np.testing.assert_array_equal(summed(tensors, VECTOR).compile()().to_numpy(), expected)
 

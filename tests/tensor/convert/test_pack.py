@@ -73,7 +73,7 @@ def check(storage: Storage, expected: Any, present: Any) -> None:
     np.testing.assert_array_equal(to_dense(storage), expected)
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(st.data(), st.integers(0, 4))
 def test_pack_and_unpack(data: Any, ndim: int) -> None:
     coords, values, shape = data.draw(entries(ndim))
@@ -85,7 +85,7 @@ def test_pack_and_unpack(data: Any, ndim: int) -> None:
     assert (there | ~present).all()
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(st.data(), st.integers(0, 4))
 def test_convert(data: Any, ndim: int) -> None:
     coords, values, shape = data.draw(entries(ndim))
