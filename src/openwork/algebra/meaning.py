@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import and_, or_
 from typing import Any
@@ -22,7 +23,6 @@ from openwork.algebra.entries import (
 )
 from openwork.algebra.types import BOOL, SUPPORTED, DType, Kind, Number
 from openwork.errors import InternalError, ParseError
-from openwork.values import value
 
 _PRODUCTS = (
     "products: numbers with everything, quaternions with quaternions, complex with complex, dual "
@@ -36,7 +36,7 @@ _QUOTIENTS = (
 _SUMS = "sums and differences need two entries of one type"
 
 
-@value
+@dataclass(frozen=True)
 class Meaning:
     """An operator on records: what its arguments are converted to, and its result."""
 
