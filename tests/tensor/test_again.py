@@ -175,3 +175,28 @@ def test_a_trace_reads_the_diagonal_alone(format: str) -> None:
     assert small.trace().dtype == np.int64 and small.trace(dtype="int16").dtype == np.int16
     assert A[:5].trace().item() == S[:5].trace()
     assert A.astype("float32").trace(dtype=np.dtype("float64")).dtype == np.float64
+
+
+@pytest.mark.parametrize("format", ["CSR", "CSC", "COO(2)", "BSR(2,2)", "dense(2)"])
+def test_a_norm_is_one_statement(format: str, seen: list[Any]) -> None:
+    rng = np.random.default_rng(0)
+    S = np.where(rng.random((6, 5)) < 0.5, rng.random((6, 5)), 0)
+    A = ow.tensor(S).to(format)
+    for axis in (None, 0, 1, -1, (0, 1)):
+        np.testing.assert_allclose(
+            np.linalg.norm(A, axis=axis).to_numpy(), np.linalg.norm(S, axis=axis)
+        )
+    assert np.linalg.norm(A.astype("float32")).dtype == np.float32
+    dense = ow.tensor(S)
+    for _ in range(2):
+        seen.clear()
+        np.linalg.norm(dense)
+    assert len(seen) == 1 and seen[0] is not None
+
+
+def test_a_column_of_a_block() -> None:
+    X = np.random.default_rng(0).random((7, 3))
+    A = ow.tensor(np.eye(7), format="CSR")
+    for n in (0, 1, 2, 0):
+        np.testing.assert_array_equal((A @ X[:, n]).to_numpy(), X[:, n])
+        np.testing.assert_array_equal(A.matvec(X[:, n : n + 1]), X[:, n : n + 1])

@@ -28,6 +28,7 @@ from openwork.format.layouts import (
     moved,
     placement,
 )
+from openwork.format.levels.base import Level
 from openwork.format.levels.width import index_dtype
 from openwork.runtime.memory import address, zeros
 
@@ -346,12 +347,21 @@ class Storage:
             run, column, places = self.below(places, n)
             yield run, column, places
 
-    def below(self, parents: Array, n: int) -> tuple[Array, Array, Array]:
+    def below(
+        self, parents: Array, n: int, ends: tuple[int, int] | None = None
+    ) -> tuple[Array, Array, Array]:
         """The entries of level `n` below these parent positions: the index of each one's parent
-        among them, its coordinate, and its position."""
+        among them, its coordinate, and its position.
+
+        `ends`: the least and the greatest coordinate that is wanted. In a single run the entries
+        beyond them are not walked; in several, they may be.
+        """
         level, view = self.format.levels[n], self.level_view(n)
         begin = np.asarray(level.begin(view, parents), dtype=np.int64)
-        counts = np.asarray(level.end(view, parents), dtype=np.int64) - begin
+        end = np.asarray(level.end(view, parents), dtype=np.int64)
+        if ends is not None and len(parents) == 1:
+            begin, end = _between(level, view, begin, end, ends)
+        counts = end - begin
         run = np.repeat(np.arange(len(parents)), counts)
         first = np.cumsum(counts) - counts
         at = np.arange(len(run))
@@ -380,16 +390,21 @@ class Storage:
             columns, places = [*(each[run] for each in columns), column], below
         return places, columns
 
-    def within(self, wanted: Mapping[int, Callable[[Array], Array]]) -> tuple[Array, list[Array]]:
+    def within(
+        self,
+        wanted: Mapping[int, Callable[[Array], Array]],
+        ends: Mapping[int, tuple[int, int]],
+    ) -> tuple[Array, list[Array]]:
         """As `entries`, of those alone whose coordinate in some modes is wanted.
 
-        What is not wanted is left out level by level, so a row is found without all others. Modes
-        that are stored in blocks are not looked at.
+        `ends`: the least and the greatest coordinate that is, by modes. What is not wanted is left
+        out level by level, so a row is found without all others. Modes that are stored in blocks
+        are not looked at.
         """
         places = np.zeros(1, dtype=np.int64)
         columns: list[Array] = []
         for n, (mode, part) in enumerate(self.format.parts):
-            run, column, below = self.below(places, n)
+            run, column, below = self.below(places, n, None if part is not None else ends.get(mode))
             if mode in wanted and part is None:
                 kept = np.flatnonzero(wanted[mode](column))
                 run, column, below = run[kept], column[kept], below[kept]
@@ -420,6 +435,23 @@ class Storage:
     def pointers(self) -> tuple[int, ...]:
         """The addresses of all arrays, as kernels take them."""
         return tuple([address(array) for array in self.addressed])
+
+
+def _between(
+    level: Level, view: Any, begin: Array, end: Array, ends: tuple[int, int]
+) -> tuple[Array, Array]:
+    """The part of a run from `begin` to `end` in which coordinates between `ends` lie."""
+    low, high = ends
+    if high < low:
+        return begin, begin
+    if level.spans:
+        return np.maximum(begin, begin + low), np.minimum(end, begin + high + 1)
+    if not (level.ordered and level.searches):
+        return begin, end
+    crd = view.crd[begin[0] : end[0]]
+    least, greatest = np.array(ends, crd.dtype)  # of another type, all of `crd` would be converted
+    first, last = np.searchsorted(crd, least), np.searchsorted(crd, greatest, side="right")
+    return begin + first, begin + last
 
 
 def as_complex(entry: Complex) -> np.dtype[Any]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from openwork.algebra import operators as ops
 from openwork.format.formats import dense
 from openwork.index.nodes import Access, Apply
@@ -35,6 +37,8 @@ def matmul_again(left: Operand, right: Operand | Array) -> Operand | None:
 
     A solver has a new vector each time, and cannot wait for it to become a tensor.
     """
+    if isinstance(right, np.ndarray) and right.ndim == 1:
+        right = np.ascontiguousarray(right)  # a column of a block, which solvers take apart
     again = KERNELS.again("matmul", (left, right))
     if again is not None:
         return Operand(left.name, again[0].shape, again[1], again[0])

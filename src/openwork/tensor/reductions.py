@@ -174,6 +174,23 @@ def trace(operand: Operand) -> Operand:
     return run(("trace", str(kind)), layout, (operand,), build, called("trace", (operand,)))
 
 
+def root_of_squares(operand: Operand, axis: Axis) -> Operand:
+    """The length of vectors of real numbers, whose absent entries are zero."""
+    simple = axis is None or type(axis) is int
+    again = KERNELS.again(("length", axis), (operand,)) if simple else None
+    if again is not None:
+        return Operand(operand.name, again[0].shape, again[1], again[0])
+    modes, kind = Modes.of(operand, axis, False), operand.facts.dtype
+
+    def build(accesses: Sequence[Access]) -> Result:
+        square = Apply(ops.MUL, (accesses[0], accesses[0]))
+        total = _nested(ops.ADD, variables(modes.axes), square)
+        return Result(Apply(ops.SQRT, (total,)), dense(len(modes.kept)), kind)
+
+    key = called(("length", axis), (operand,)) if simple else ()
+    return run(("length",), modes.layout(), (operand,), build, key)
+
+
 # What absent entries add
 
 

@@ -200,3 +200,15 @@ def test_what_is_no_subscript() -> None:
         A[[0, 1], [0, 1, 2]]
     with pytest.raises(ow.ParseError, match="index variables"):
         A[i, 0:2]
+
+
+@pytest.mark.parametrize("format", ["CSR", "DCSR", "COO(2)", "dense(2)", "CSF(2)"])
+def test_what_lies_beside_a_window_is_not_walked(format: str) -> None:
+    S = np.where(np.random.default_rng(2).random((40, 30)) < 0.4, 1.0, 0)
+    storage = ow.tensor(S).to(format).storage
+    for low, high in [(10, 12), (0, 0), (39, 39), (0, 39), (5, 4)]:
+        _, column, _ = storage.below(np.zeros(1, dtype=np.int64), 0, (low, high))
+        assert ((low <= column) & (column <= high)).all()
+        assert set(column) == set(np.unique(storage.below(np.zeros(1, np.int64), 0)[1])) & set(
+            range(low, high + 1)
+        )

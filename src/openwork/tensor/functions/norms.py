@@ -15,7 +15,7 @@ from openwork.tensor.functions.join import as_tensor, outer, tensordot
 from openwork.tensor.functions.sorted import count_nonzero
 from openwork.tensor.functions.special import eye
 from openwork.tensor.rearrange.broadcast import check_axes
-from openwork.tensor.reductions import Axis
+from openwork.tensor.reductions import Axis, root_of_squares
 from openwork.tensor.tensor import Tensor
 
 
@@ -48,9 +48,10 @@ def vector_norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float
     5.0
     """
     given = _inexact(x)
-    # The square of a real number has no sign.
-    real = ord == 2 and not isinstance(given.dtype, Entry) and given.dtype.kind == "f"
-    size = given if real else _size(given)
+    real = not isinstance(given.dtype, Entry) and given.dtype.kind == "f"
+    if ord == 2 and real and not given.fill and not keepdims and given.device == "cpu":
+        return given.made(root_of_squares(given, axis))
+    size = _size(given)
     if ord == np.inf:
         return size.max(axis, keepdims=keepdims)
     if ord == -np.inf:

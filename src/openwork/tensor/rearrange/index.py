@@ -6,7 +6,7 @@ a sparse tensor the window is applied level by level, so a row is found without 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import index
@@ -236,16 +236,18 @@ def parsed(items: tuple[Any, ...], shape: Shape) -> Selection:
 def selected(storage: Storage, selection: Selection) -> tuple[Array, Array]:
     """The entries of a selection: their coordinates in the result, and their positions."""
     wanted: dict[int, Callable[[Array], Array]] = {}
+    ends: dict[int, tuple[int, int]] = {}
     for mode, window in selection.windows.items():
         if len(window) != storage.shape[mode]:
-            wanted[mode] = partial(_in_window, window)
+            wanted[mode], ends[mode] = partial(_in_window, window), _ends(window)
     for mode, number in selection.numbers.items():
-        wanted[mode] = partial(np.equal, number)
+        wanted[mode], ends[mode] = partial(np.equal, number), (number, number)
     gather = selection.gather
     if gather is not None:
         for mode, array in zip(gather.modes, gather.arrays, strict=True):
-            wanted[mode] = partial(_among, np.unique(array))
-    coords, places = storage.coordinates(storage.within(wanted))
+            each = np.unique(array)
+            wanted[mode], ends[mode] = partial(_among, each), _ends(each)
+    coords, places = storage.coordinates(storage.within(wanted, ends))
     kept = np.ones(len(places), dtype=bool)
     for mode, test in wanted.items():  # modes in blocks are not tested before
         kept &= test(coords[mode])
@@ -257,8 +259,14 @@ def selected(storage: Storage, selection: Selection) -> tuple[Array, Array]:
     return _renumbered(coords, where, selection), places
 
 
+def _ends(numbers: Sequence[int] | Array) -> tuple[int, int]:
+    """The least and the greatest of numbers that rise or fall; (0, -1) if there are none."""
+    low, high = sorted((numbers[0], numbers[-1])) if len(numbers) else (0, -1)
+    return int(low), int(high)
+
+
 def _in_window(window: range, column: Array) -> Array:
-    low, high = sorted((window[0], window[-1])) if window else (0, -1)
+    low, high = _ends(window)
     inside: Array = (column >= low) & (column <= high)
     if abs(window.step) > 1:
         inside &= (column.astype(np.int64) - low) % abs(window.step) == 0
