@@ -1,6 +1,7 @@
 """What a search finds on a CPU, against MKL after its inspector, and how soon it finds it.
 
-    python bench/cpu_tuned.py [--threads 2] [--budget 2] [--spgemm] [--curve 60] [MATRIX ...]
+    python bench/cpu_tuned.py [--threads 2] [--budget 2] [--spgemm] [MATRIX ...]
+    python bench/cpu_tuned.py [--threads 2] --curve 60 [--plot FILE] [MATRIX ...]
 
 MKL's inspector gets the hint that products are repeated 1,000 times, the search `uses=1000`; the
 conversions of both are not timed. Contestants take turns, and the least time of each counts: on a
@@ -100,17 +101,41 @@ def spgemm(name: str, matrix: Any, budget: float) -> float:
     return ms["SciPy"] / ms["ours"]
 
 
-def curve(name: str, matrix: Any, columns: int, most: float) -> tuple[float, ...]:
+Steps = list[tuple[float, float]]
+
+
+def curve(name: str, matrix: Any, columns: int, most: float) -> tuple[tuple[float, ...], Steps]:
     """Print a row: the gain after so many seconds, as a part of that at the end."""
     stmt, _ = statement(matrix, columns)
     best = ow.tune.search(stmt, budget=most, uses=USES, again=True, progress=False)
-    gains = best.progress()
+    gains = [*best.progress(), (most, best.speedup)]
+    gains = [(at, min(gain, best.speedup)) for at, gain in gains]  # the last ones are measured best
     marks = tuple(dict.fromkeys((*(s for s in (1.0, 5.0, 20.0) if s < most), most)))
     after = [max((gain for at, gain in gains if at <= mark), default=1.0) for mark in marks]
     kernel = f"SpMM {columns}" if columns else "SpMV"
     told = " | ".join(f"{gain:.2f} ({gain / after[-1]:.0%})" for gain in after)
-    print(f"| {name} | {kernel} | {told} |", flush=True)
-    return tuple(gain / after[-1] for gain in after)
+    tried = sum(bool(trial.samples) for trial in best.trials)
+    choice = "; ".join(line.split(" = ", 1)[1] for line in best.text.splitlines()) or "the default"
+    print(f"| {name} | {kernel} | {told} | {tried} | `{choice[:90]}` |", flush=True)
+    return tuple(gain / after[-1] for gain in after), gains
+
+
+def draw(curves: dict[str, Steps], file: str) -> None:
+    """Draw the gains over the seconds of each search."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8, 5))
+    for name, steps in curves.items():
+        seconds, gains = zip(*steps, strict=True)
+        axes.step(seconds, gains, where="post", label=name, linewidth=1.2)
+    axes.set_xlabel("seconds of the search")
+    axes.set_ylabel("gain over the default")
+    axes.legend(fontsize=7, ncols=2)
+    figure.tight_layout()
+    figure.savefig(file, dpi=110)
 
 
 def summed(what: str, ratios: list[float]) -> None:
@@ -124,6 +149,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=2.0)
     parser.add_argument("--spgemm", action="store_true")
     parser.add_argument("--curve", type=float)
+    parser.add_argument("--plot", help="a file for the drawing of --curve")
     args = parser.parse_args()
     ow.set_num_threads(1 if args.spgemm else args.threads)
     print(environment(), "\n", flush=True)
@@ -133,10 +159,22 @@ def main() -> None:
         square = [each for each in found if each[1].shape[0] == each[1].shape[1]]
         summed("SpGEMM", [spgemm(name, matrix, args.budget) for name, matrix in square])
     elif args.curve:
-        print("| matrix | product | gain over the default after 1, 5, 20, ... s |\n|---|---|---|")
-        rows = [curve(n, m, columns, args.curve) for n, m in found for columns in (0, WIDTH)]
+        marks = [f"after {s:g} s" for s in (1.0, 5.0, 20.0) if s < args.curve]
+        heads = ["matrix", "product", *marks, f"after {args.curve:g} s", "tried", "found"]
+        print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
+        curves, rows, regrets = dict[str, Steps](), [], []
+        for name, matrix in found:
+            for columns in (0, WIDTH):
+                row, steps = curve(name, matrix, columns, args.curve)
+                curves[f"{name}, {columns} columns" if columns else name] = steps
+                rows.append(row)
+                regrets.append(steps[-1][1])
         shares = [f"{geometric_mean(each):.2f}" for each in zip(*rows, strict=True)]
         print(f"\nshares of the best, geometric means: {', '.join(shares)}")
+        regret = f"{geometric_mean(regrets):.2f} in the mean, {max(regrets):.2f} at worst"
+        print(f"regret of the default: {regret}")
+        if args.plot:
+            draw(curves, args.plot)
     else:
         library = mkl.load(args.threads)
         print(mkl.version(library), "\n")

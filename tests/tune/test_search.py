@@ -535,6 +535,18 @@ def test_results_are_compared_up_to_rounding() -> None:
     assert fast.beats(slow, 1) and not slow.beats(fast, 1)
 
 
+def test_more_samples_leave_less_doubt() -> None:
+    """Quartiles of two that vary much overlap for ever, and yet one may be faster."""
+    numbers = np.random.default_rng(0)
+    slow, fast = Trial(SEARCH.Candidate()), Trial(SEARCH.Candidate())
+    for trial, seconds in ((slow, 1.0), (fast, 0.9)):
+        trial.samples = list(seconds * (0.8 + 0.4 * numbers.random(100)))
+    assert fast.quartiles[1] > slow.quartiles[0]
+    assert fast.beats(slow, 1)
+    slow.samples, fast.samples = slow.samples[:5], fast.samples[:5]
+    assert not fast.beats(slow, 1) and not slow.beats(fast, 1)
+
+
 def test_layouts_of_matrix_and_vector_are_chosen_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

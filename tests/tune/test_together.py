@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ import pytest
 from tests.tune.test_search import spmv
 
 import openwork as ow
+from openwork.tune import together
+from openwork.tune.candidate import Candidate
+from openwork.tune.trial import Trial
 
 
 def test_one_choice_for_all_and_one_each(pretend: Any) -> None:
@@ -47,6 +51,28 @@ def test_without_a_gain_the_default_is_for_all(pretend: Any) -> None:
     pretend(lambda schedule, format: 1.0 + bool(schedule))
     found = ow.tune.search_all([spmv(60), spmv(90, seed=1)], 600, over=("schedule",))
     assert found.text == "" and found.speedup_common == found.speedup_each == 1
+
+
+def test_one_each_is_never_slower_than_one_for_all() -> None:
+    """What is sure by one matrix is taken for another, where noise hides its gain."""
+
+    def trial(*samples: float) -> Trial:
+        return Trial(Candidate(), kernel=len, samples=list(samples))
+
+    noisy, sure = (1.0, 0.2, 1.1, 3.0), (0.4, 0.4, 0.41)
+    default, common, slower = trial(*noisy), trial(0.9, 0.3, 1.0), trial(2.0, 0.3, 2.1)
+    search = SimpleNamespace(trials=[default, common], uses=1)
+    assert not common.beats(default, 1)
+    assert together._alone(search, common) is common
+    search.trials[1] = slower
+    assert together._alone(search, slower) is default
+    search.trials = [trial(1.0, 1.0, 1.1), common, trial(*sure)]
+    assert together._alone(search, common) is search.trials[2]
+    easy = SimpleNamespace(trials=[trial(1.0, 1.0, 1.1)], uses=1)
+    own = [[trial(*noisy), common], [easy.trials[0], trial(*sure)]]
+    assert together._pays([search, easy], own, 1)
+    search.trials[0] = default
+    assert not together._pays([search], own[:1], 1)
 
 
 def test_sets_that_are_none() -> None:

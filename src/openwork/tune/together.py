@@ -112,17 +112,31 @@ def _joined(searches: list[Search], signatures: list[Signature], end: float) -> 
         _mean([_gain(search, own[n]) for search, own in zip(searches, measured, strict=True)])
         for n in range(len(finalists))
     ]
-    chosen = max(range(len(finalists)), key=means.__getitem__)
+    sure = [0, *(n for n in range(1, len(finalists)) if _pays(searches, measured, n))]
+    chosen = max(sure, key=means.__getitem__)
     common, each = [], []
     for search, own in zip(searches, measured, strict=True):
         common.append(_best(search, own[chosen]))
-        every = [t for t in search.trials if t.samples and t.kernel is not None]
-        fastest = min(every, key=lambda t: t.cost(search.uses))
-        default = search.trials[0]
-        each.append(_best(search, fastest if fastest.beats(default, search.uses) else default))
+        each.append(_best(search, _alone(search, own[chosen])))
     apart = _mean([best.speedup for best in each])
     text = common[0].text
     return BestOfAll(tuple(each), tuple(common), apart, means[chosen], text)
+
+
+def _alone(search: Search, common: Trial) -> Trial:
+    """The best for one statement: beyond noise, or what is best for all, which others make sure."""
+    every = [t for t in search.trials if t.samples and t.kernel is not None]
+    default = search.trials[0]
+    fastest = min(every, key=lambda t: t.cost(search.uses))
+    if fastest.beats(default, search.uses):
+        return fastest
+    return max((default, common), key=lambda t: _gain(search, t))
+
+
+def _pays(searches: list[Search], measured: list[list[Trial]], n: int) -> bool:
+    """Whether a finalist beats the default somewhere, beyond noise."""
+    pairs = zip(searches, measured, strict=True)
+    return any(own[n].beats(search.trials[0], search.uses) for search, own in pairs)
 
 
 def _renamed(candidate: Candidate, rename: Any) -> Candidate:
