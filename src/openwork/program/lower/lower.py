@@ -327,8 +327,6 @@ class Lowering:
             return block()
         if window is not None and window.pos is not None:
             return self._walk_positions(cases, window, drivers, walked)
-        if window is None and len(set(drivers)) == 1 == len(drivers[0]):
-            window = confined  # a merge looks at every operand's coordinates in any case
         return _shaped(Shape(cases, window), drivers, walked)
 
     def _confined(self, cases: Cases) -> Range | None:

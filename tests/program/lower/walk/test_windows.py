@@ -43,22 +43,6 @@ def source(text: str, format: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("format", "text", "bounds"),
-    [
-        ("CSR", "y(i) = A(i, j(5,12))", (5, 12)),
-        ("DCSR", "y(i) = A(i, j(5,12))", (5, 12)),
-        ("BSR(2,2)", "y(i) = A(i, j(5,12))", (5, 12)),
-        ("DCSR", "y(i) = A(i(2,5), j)", (2, 5)),
-        ("COO(2)", "y(i) = A(i(2,5), j)", (2, 5)),
-        ("CSC", "y(i) = A(i(2,20,3), j)", (2, 18)),
-    ],
-)
-def test_a_window_is_searched_for(format: str, text: str, bounds: tuple[int, int]) -> None:
-    found = re.findall(r"lower_bound_int32\(B_crd.*, (\d+)\);", source(text, format))
-    assert tuple(map(int, found[:2])) == bounds
-
-
-@pytest.mark.parametrize(
     ("format", "text"),
     [("CSR", "y(i) = A(i, 3)"), ("DCSR", "y(j) = A(3, j)"), ("CSC", "y(j) = A(3, j)")],
 )
