@@ -18,6 +18,7 @@ PAGE = REPO / "docs" / "architecture.md"
 # sub-folders.
 LAYERS = (
     "_version",
+    "frozen",
     "errors",
     "trace",
     "tree",

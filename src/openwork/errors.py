@@ -6,11 +6,12 @@ nothing else, apart from Python's own `MemoryError` and `KeyboardInterrupt`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
+from openwork.frozen import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class Span:
     """A piece of a source text: `text[start:stop]` is at fault."""
 
@@ -32,7 +33,7 @@ class Span:
         return f"{line}\n{' ' * (self.start - begin)}{'^' * width}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Fault:
     """One fault: what is wrong, where, and how to fix it."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from openwork.algebra.types import Number
+from openwork.frozen import frozen
 from openwork.index.checks import check
 from openwork.index.einstein import explicit
 from openwork.index.nodes import Assignment, IndexVar
@@ -48,7 +49,7 @@ from openwork.trace import Trace
 _MOST_OPTIMIZED = 12
 
 
-@dataclass(frozen=True)
+@frozen
 class Compiled:
     """Kernel source, and what is needed to call it.
 
@@ -76,7 +77,7 @@ class Compiled:
         return (self.program.body,)
 
 
-@dataclass(frozen=True)
+@frozen
 class CompiledCuda(Compiled):
     """A kernel for a GPU: device functions, and the host's steps around them."""
 

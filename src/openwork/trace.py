@@ -12,10 +12,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Self, TypeVar
 
+from openwork.frozen import frozen
+
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@frozen
 class Stage:
     """The output of one stage: its file name, its text, and its time in seconds."""
 

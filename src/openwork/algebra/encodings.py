@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from openwork.algebra.entries import Entry, Numbers, Product, Quaternion
 from openwork.algebra.operators import MAX, SELECT, SQRT
 from openwork.algebra.types import DType, Scalar, as_dtype
+from openwork.frozen import frozen
 
 # Powers of two, so that nothing is rounded: as small as x, y and z get together, and by what they
 # are multiplied if w is negative. The least product exceeds what they can be otherwise.
@@ -20,7 +20,7 @@ _LARGEST = 1.9  # |x| + |y| + |z| is at most the square root of 3
 _NOTHING = 2.0**-100  # shorter quaternions are zero
 
 
-@dataclass(frozen=True)
+@frozen
 class UnitQuaternion(Entry):
     """A quaternion of length one, or zero: x, y, z, and the sign of w.
 
@@ -94,7 +94,7 @@ class UnitQuaternion(Entry):
         return self.cast(self.decoded.of_matrices(matrices))
 
 
-@dataclass(frozen=True)
+@frozen
 class Ternary:
     """Numbers that are -1, 0 or 1, each in two bits of its coordinate: a type and a layout.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache, reduce
 from hashlib import sha256
 from operator import add
@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from openwork.errors import FormatError
+from openwork.frozen import frozen
 
 Numbers = Sequence[Any]  # the numbers of a record, as symbols or arrays
 Formula = Callable[..., list[Any]]  # from the numbers of the arguments to those of the result
@@ -29,7 +30,7 @@ NAMED: dict[str, Entry] = {}  # by the name in programs
 STORED: dict[np.dtype[Any], Entry] = {}  # by the NumPy type of records; field names tell them apart
 
 
-@dataclass(frozen=True)
+@frozen
 class Product:
     """The product of two entry types: the type of the result, and its numbers."""
 
@@ -37,7 +38,7 @@ class Product:
     formula: Formula
 
 
-@dataclass(frozen=True)
+@frozen
 class Entry(ABC):
     """An element type whose elements are records of numbers of type `scalar`."""
 
@@ -248,7 +249,7 @@ class Entry(ABC):
         return flat.view(self.scalar).reshape((*records.shape, *self.shape))
 
 
-@dataclass(frozen=True)
+@frozen
 class Real(Entry):
     """A number, as an element of blocks and vectors, and as a factor."""
 
@@ -266,7 +267,7 @@ class Real(Entry):
         return list(a)
 
 
-@dataclass(frozen=True)
+@frozen
 class Complex(Entry):
     """A complex number, as two numbers that a layout may separate."""
 
@@ -291,7 +292,7 @@ class Complex(Entry):
         return _conjugate_over_norm(self, a)
 
 
-@dataclass(frozen=True)
+@frozen
 class Quaternion(Entry):
     """w + x i + y j + z k, with Hamilton's product."""
 
@@ -328,7 +329,7 @@ def _conjugate_over_norm(entry: Entry, a: Numbers) -> list[Any]:
     return [each / norm / size for each in entry.conjugate(scaled)]
 
 
-@dataclass(frozen=True)
+@frozen
 class Dual(Entry):
     """A number and its derivative: products follow the product rule."""
 
@@ -353,7 +354,7 @@ class Dual(Entry):
         return [1.0 / a[0], -(a[1] / a[0]) / a[0]]
 
 
-@dataclass(frozen=True)
+@frozen
 class Grid(Entry):
     """Elements of another entry type in `rows` and `columns`: what blocks and vectors are.
 
@@ -465,7 +466,7 @@ class Grid(Entry):
         ]
 
 
-@dataclass(frozen=True)
+@frozen
 class Vector(Grid):
     """A column of elements; arrays have one component axis for it."""
 
@@ -474,7 +475,7 @@ class Vector(Grid):
         return (self.rows,)
 
 
-@dataclass(frozen=True)
+@frozen
 class Defined(Entry):
     """A type that a user defined by formulas over named fields.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import and_, or_
 from typing import Any
@@ -23,6 +22,7 @@ from openwork.algebra.entries import (
 )
 from openwork.algebra.types import BOOL, SUPPORTED, DType, Kind, Number
 from openwork.errors import InternalError, ParseError
+from openwork.frozen import frozen
 
 _PRODUCTS = (
     "products: numbers with everything, quaternions with quaternions, complex with complex, dual "
@@ -36,7 +36,7 @@ _QUOTIENTS = (
 _SUMS = "sums and differences need two entries of one type"
 
 
-@dataclass(frozen=True)
+@frozen
 class Meaning:
     """An operator on records: what its arguments are converted to, and its result."""
 

@@ -8,7 +8,7 @@ identity keeps it (union), anything else is computed with the fill value.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, cast
 
@@ -27,11 +27,12 @@ from openwork.algebra.types import (
     strong,
 )
 from openwork.errors import DataError, ParseError
+from openwork.frozen import frozen
 
 INF = float("inf")
 
 
-@dataclass(frozen=True)
+@frozen
 class Op:
     """A scalar operator.
 
@@ -313,7 +314,7 @@ def _built_in(name: str) -> Op:
     return BUILTIN[name]
 
 
-@dataclass(frozen=True)
+@frozen
 class Semiring:
     """What `+` and `*` mean, and the value `zero` of an absent entry.
 

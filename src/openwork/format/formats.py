@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -31,9 +30,10 @@ from openwork.format.levels import (
     Sliced,
 )
 from openwork.format.types import dependent_type, spelled_entry
+from openwork.frozen import frozen
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@frozen(repr=False)
 class Format:
     """How a tensor is stored: levels from the outermost in, and the mode that each one stores.
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from openwork.algebra.operators import BITWISE_AND, RIGHT_SHIFT, Op
 from openwork.errors import FormatError, Span
+from openwork.frozen import frozen
 
 Array = np.ndarray[Any, Any]
 
@@ -33,7 +33,7 @@ _ALIGNED = 32
 _UNENDING = 1 << 62  # more lanes than there are places: one group has them all
 
 
-@dataclass(frozen=True)
+@frozen
 class Placement(ABC):
     """Where records of `size` numbers lie in an array of numbers."""
 
@@ -80,7 +80,7 @@ class Placement(ABC):
         places[whole:, : count - whole * lanes] = records[whole * lanes :]
 
 
-@dataclass(frozen=True)
+@frozen
 class Together(Placement):
     """Record after record: every `step` numbers one, whose own numbers begin at `first`."""
 
@@ -100,7 +100,7 @@ class Together(Placement):
         return numbers.reshape(-1, self.step)[:, self.first : self.first + self.size]
 
 
-@dataclass(frozen=True)
+@frozen
 class Apart(Placement):
     """An array for each number of a record, one after the other."""
 
@@ -119,7 +119,7 @@ class Apart(Placement):
         return numbers.reshape(self.size, -1).transpose()
 
 
-@dataclass(frozen=True)
+@frozen
 class Grouped(Placement):
     """Groups of `lanes` records, with an array for each number."""
 
@@ -139,7 +139,7 @@ class Grouped(Placement):
         return numbers.reshape(-1, self.size, self.lanes).swapaxes(1, 2)
 
 
-@dataclass(frozen=True)
+@frozen
 class Bits(Placement):
     """Integers whose first two bits are a number, -1, 0 or 1, and whose others are a coordinate.
 

@@ -10,7 +10,6 @@ are evaluated symbolically.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +18,7 @@ from openwork.errors import FormatError
 from openwork.format.layouts import AOS, PACKED, SOA, TERNARY, WITH_COORDINATES
 from openwork.format.levels.base import Level
 from openwork.format.levels.width import index_dtype
+from openwork.frozen import frozen
 
 Monomial = tuple[str, ...]
 
@@ -120,7 +120,7 @@ class _Coordinate(Term):
     """An element of an array of coordinates, as it lies there."""
 
 
-@dataclass(frozen=True)
+@frozen
 class _Named:
     """An array whose elements are terms; `holds` as in `ArrayFact`. Positions count from 0."""
 
@@ -134,7 +134,7 @@ class _Named:
         return (_Coordinate if self.holds == "coordinates" else Term).named(f"{self.name}[{at}]")
 
 
-@dataclass(frozen=True)
+@frozen
 class _Run:
     """The formulas of one level as text; `stored`: its coordinates are in an array."""
 
@@ -147,7 +147,7 @@ class _Run:
     guard: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Spelled:
     """How entries are spelled: as the elements of `arrays` arrays, or of one that is `packed` with
     coordinates; `note`: what the notation cannot say."""

@@ -9,7 +9,7 @@ in the argument of a function, or in a denominator, could be summed inside or ou
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -20,6 +20,7 @@ from openwork.algebra.meaning import is_held
 from openwork.algebra.operators import Op
 from openwork.algebra.types import DType, Kind, promote, strong
 from openwork.errors import ParseError, Span
+from openwork.frozen import frozen
 from openwork.index.nodes import (
     Absent,
     Access,
@@ -150,7 +151,7 @@ def _place_in_product(term: Expr, todo: frozenset[IndexVar]) -> Expr:
     return _wrapped(ops.ADD, here, term)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Factor:
     """A factor of a product; `owner` is the function or quotient that hides it, if one does."""
 

@@ -7,7 +7,7 @@ wrap nodes and overload Python's operators.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,7 @@ from openwork.algebra.types import (
 from openwork.errors import InternalError, ParseError, Span
 from openwork.format.formats import Format
 from openwork.format.levels import Level
+from openwork.frozen import frozen
 from openwork.tree import Node, walk
 
 
@@ -44,7 +45,7 @@ class Expr(Node):
         return strong(self.kind)
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class IndexVar(Expr):
     """An index variable; in an expression it stands for its coordinate, an int64."""
 
@@ -58,7 +59,7 @@ class IndexVar(Expr):
         return self.name
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class TensorVar(Node):
     """A tensor as expressions see it: name, format, element type, the value of absent entries.
 
@@ -96,7 +97,7 @@ class TensorVar(Node):
         return self.name
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Access(Expr):
     """The element of `tensor` at coordinates `vars`: written `A[i, j]`.
 
@@ -129,7 +130,7 @@ class Access(Expr):
         return f"{self.tensor}[{', '.join(map(str, self.vars))}]"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Affine(Node):
     """The coordinate `start + step * var`; `start` alone without a variable.
 
@@ -152,7 +153,7 @@ class Affine(Node):
         return f"{term}{sign}{abs(self.start)}" if self.start else term
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Selected(Expr):
     """An element of `tensor` at coordinates that need not be variables: `x(i+1)`, `A(rows(i), j)`.
 
@@ -174,7 +175,7 @@ class Selected(Expr):
         return text if self.border is None else f"border({text}, {self.border!r})"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Literal(Expr):
     """A number. A Python number is weak (`typed` is None); a NumPy scalar keeps its type."""
 
@@ -208,7 +209,7 @@ class Literal(Expr):
         return repr(self.value) if self.typed is None else f"{self.typed}({self.value!r})"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Absent(Expr):
     """The value of an entry that is not stored: it obeys operators' laws, not IEEE arithmetic.
 
@@ -227,7 +228,7 @@ class Absent(Expr):
         return f"absent({self.value!r})"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Apply(Expr):
     """An operator applied to expressions."""
 
@@ -264,7 +265,7 @@ class Apply(Expr):
         return f"{self.op}({', '.join(map(str, self.args))})"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Cast(Expr):
     """`expr` converted to an element type."""
 
@@ -279,7 +280,7 @@ class Cast(Expr):
         return f"{self.to}({self.expr})"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Reduce(Expr):
     """`expr` combined by `op` over every value of `var`: `sum(j, e)` is `Reduce(ADD, j, e)`."""
 
@@ -317,7 +318,7 @@ class Reduce(Expr):
         return f"{'sum' if self.op is ops.ADD else self.op}({self.var}, {self.expr})"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Parameter(Expr):
     """Argument `position` of a user's operator, in the expression that defines it."""
 
@@ -332,7 +333,7 @@ class Parameter(Expr):
         return f"${self.position}"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Assignment(Node):
     """`lhs = rhs`, or `lhs op= rhs` when `op` is given."""
 

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NoReturn, TypeVar
 
 from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op
 from openwork.algebra.types import Number
 from openwork.errors import Fault, ParseError, Span, UserError
+from openwork.frozen import frozen
 from openwork.index import select
 from openwork.index.calls import NAMED_FIRST, call, did_you_mean
 from openwork.index.checks import MAX_DEPTH, wrong_order
@@ -66,7 +67,7 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Token:
     """A word, a number, a sign, or the end of the text."""
 
@@ -178,7 +179,7 @@ def parse_assignment(
     return assignment
 
 
-@dataclass(frozen=True)
+@frozen
 class _Piece:
     """An expression with its place in the text."""
 

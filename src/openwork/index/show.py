@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op
 from openwork.algebra.types import Number
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.index.nodes import (
     Absent,
     Access,
@@ -57,7 +57,7 @@ def show(node: Node) -> str:
     raise InternalError(f"no text for {type(node).__name__}")
 
 
-@dataclass(frozen=True)
+@frozen
 class _Printer:
     """Prints one statement; `tensors` are the names that its tensors have taken."""
 

@@ -12,10 +12,10 @@ accumulation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from openwork.algebra.operators import Op
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, Expr, IndexVar, TensorVar
 from openwork.index.show import show
 from openwork.loops.relations import Relation
@@ -53,7 +53,7 @@ class OutputRaceStrategy(Enum):
     IgnoreRaces = "IgnoreRaces"
 
 
-@dataclass(frozen=True)
+@frozen
 class Tag:
     """The unit that runs a loop's iterations, and how races are avoided.
 
@@ -86,7 +86,7 @@ class Tag:
         return f"{self.unit.value}, {self.race.value}{more}"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Ahead(Node):
     """Prefetch `access` as it will be `distance` iterations later."""
 
@@ -101,7 +101,7 @@ class Stmt(Node):
         return text(self)
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Forall(Stmt):
     """`body` for every value of `var`.
 
@@ -119,7 +119,7 @@ class Forall(Stmt):
     __str__ = Stmt.__str__
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Assign(Stmt):
     """`lhs = rhs`, or `lhs op= rhs`."""
 
@@ -130,7 +130,7 @@ class Assign(Stmt):
     __str__ = Stmt.__str__
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Where(Stmt):
     """`consumer` reads `temporary`, which `producer` computes first.
 
@@ -148,7 +148,7 @@ class Where(Stmt):
     __str__ = Stmt.__str__
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Sequence(Stmt):
     """`first`, and then `then`."""
 
@@ -158,7 +158,7 @@ class Sequence(Stmt):
     __str__ = Stmt.__str__
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class SuchThat(Stmt):
     """`body`, whose loop variables derive by `relations` from the variables that index tensors."""
 

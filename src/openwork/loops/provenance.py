@@ -7,15 +7,15 @@ are recovered is in `program/lower/derived/`, one function per relation and ques
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.relations import Cut, Fuse, Pos, Precompute, Relation
 
 
-@dataclass(frozen=True)
+@frozen
 class Provenance:
     """The relations of a schedule, in the order they were made."""
 

@@ -6,9 +6,8 @@ is read and nowhere else, and reductions are loops: none is left inside an expre
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, Expr, IndexVar, Reduce, TensorVar
 from openwork.loops.nodes import (
     Assign,
@@ -29,7 +28,7 @@ def verify_loops(stmt: Stmt, tensors: frozenset[str]) -> None:
     _Rules(Provenance(relations_of(stmt))).verify(nest_of(stmt), frozenset(), tensors)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Rules:
     """The rules for one nest; `provenance` says what derived loops make known."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from openwork.frozen import frozen
 from openwork.program import nodes as p
 from openwork.program.gpu_nodes import Address
 from openwork.program.nodes import Array
@@ -12,7 +11,7 @@ from openwork.tree import Node, children, walk
 Names = frozenset[str]
 
 
-@dataclass(frozen=True)
+@frozen
 class Touched:
     """Arrays that threads load, that only the first thread stores to, and that many store to.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import cast
 
@@ -11,6 +11,7 @@ from openwork.algebra.operators import Op
 from openwork.algebra.types import Number
 from openwork.errors import InternalError
 from openwork.format.layouts import Placement
+from openwork.frozen import frozen
 from openwork.program.helpers import HELPERS, Facts
 from openwork.tree import Node, children, walk
 
@@ -61,7 +62,7 @@ class Expr(Node):
         return Binary("&&", self, expr(other))
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Name(Expr):
     """A scalar variable."""
 
@@ -69,7 +70,7 @@ class Name(Expr):
     type: str = INDEX
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Value(Expr):
     """A constant of an element type."""
 
@@ -91,7 +92,7 @@ class Role(Enum):
     SCRATCH = "scratch"  # temporary data of a kernel
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Array(Node):
     """An array in memory; `array[e]` in Python builds a load.
 
@@ -131,7 +132,7 @@ class Array(Node):
         return Name(f"{self.tensor}_stride")
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Load(Expr):
     """`array[index]`"""
 
@@ -144,7 +145,7 @@ class Load(Expr):
         return self.array.type
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Binary(Expr):
     """Index arithmetic or logic: `+ - * / % < <= == != && || min max`."""
 
@@ -158,7 +159,7 @@ class Binary(Expr):
         return INDEX if self.sign in _ARITHMETIC else "bool"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Apply(Expr):
     """An operator of the algebra applied to elements; arguments have the operator's types."""
 
@@ -167,7 +168,7 @@ class Apply(Expr):
     type: str
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Convert(Expr):
     """`expr` converted to an element type."""
 
@@ -175,7 +176,7 @@ class Convert(Expr):
     type: str
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Helper(Expr):
     """A call of a small runtime function that accompanies the generated code."""
 

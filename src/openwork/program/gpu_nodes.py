@@ -8,10 +8,10 @@ threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from openwork.algebra.operators import Op
+from openwork.frozen import frozen
 from openwork.program import nodes as p
 from openwork.program.nodes import Array, Expr, Name, Stmt, Value
 from openwork.tree import Node
@@ -29,7 +29,7 @@ MOST_SHARED = 32 << 10  # bytes of shared memory for the workspaces of a kernel,
 VECTOR = 16  # bytes of a vector load
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Address(Expr):
     """`&array[index]`: the array from this element on, as an argument of a helper."""
 
@@ -42,7 +42,7 @@ class Address(Expr):
         return self.array.type
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Shared(Stmt):
     """An array in shared memory."""
 
@@ -50,21 +50,21 @@ class Shared(Stmt):
     count: int
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Barrier(Stmt):
     """A barrier for the threads of the block, or for `lanes` adjacent threads."""
 
     lanes: int | None = None
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Scan(Stmt):
     """An inclusive scan: `array[n] += array[n - 1];` for every element from the second on."""
 
     array: Array
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Ask(Stmt):
     """`const name = array[index];` on the host, which waits for the GPU to compute it.
 
@@ -76,14 +76,14 @@ class Ask(Stmt):
     index: Expr
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class ByOne(Stmt):
     """A statement that only the first of the converged threads executes."""
 
     body: p.Block
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Together(Stmt):
     """A reduction: every thread's `name`, combined by `op` and broadcast to all of them.
 
@@ -102,7 +102,7 @@ class Together(Stmt):
     whole: bool = True
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Combine(Stmt):
     """`array[index] = op(array[index], value);` combined first within `group` converged threads.
 
@@ -120,12 +120,12 @@ class Combine(Stmt):
     base: Expr | None = None  # where this unit's part of the array begins
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class StreamLoad(p.Load):
     """A load of an element that is used once and need not stay in the cache."""
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class LoadVector(Stmt):
     """Load `count` consecutive elements, from `array[index]` on, as a vector."""
 
@@ -135,7 +135,7 @@ class LoadVector(Stmt):
     count: int
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class StoreVector(Stmt):
     """Store or add a vector of `count` elements to consecutive ones from `array[index]` on."""
 
@@ -146,7 +146,7 @@ class StoreVector(Stmt):
     added: bool = False  # by vector atomics
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class MakeVector(Stmt):
     """A vector of `count` elements, filled one by one."""
 
@@ -154,7 +154,7 @@ class MakeVector(Stmt):
     count: int
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Scratch(Node):
     """Global memory with `count` elements for each unit of a kernel's grid."""
 
@@ -164,7 +164,7 @@ class Scratch(Node):
     zeroed: bool = False
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Kernel(Node):
     """A function of the GPU.
 
@@ -195,14 +195,14 @@ class Kernel(Node):
         return self.warps * self.lanes
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Launch(Stmt):
     """Launch the kernel of this name over its grid."""
 
     kernel: str
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class DeviceProgram(Node):
     """A program whose loops run on a GPU.
 

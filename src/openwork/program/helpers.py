@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from openwork.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Facts:
     """Properties of a helper that passes, renderers and the interpreter use.
 

@@ -14,10 +14,11 @@ of an operator of the algebra, in the operator's own types. No name comes from t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 from openwork.algebra.operators import Op
+from openwork.frozen import frozen
 from openwork.program.expressions import (
     INDEX as INDEX,
     Apply as Apply,
@@ -44,14 +45,14 @@ class Stmt(Node):
     """A statement."""
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Block(Stmt):
     """Statements in order."""
 
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Declare(Stmt):
     """`type name = value;` declares a scalar, `fixed` if it never changes."""
 
@@ -60,7 +61,7 @@ class Declare(Stmt):
     fixed: bool = False
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Set(Stmt):
     """`name = value;`, or `name = op(name, value);`"""
 
@@ -69,7 +70,7 @@ class Set(Stmt):
     op: Op | None = None
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Store(Stmt):
     """`array[index] = value;`, or `array[index] = op(array[index], value);`
 
@@ -87,7 +88,7 @@ class Store(Stmt):
     last: bool = False
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Balance(Node):
     """Partition a loop so that each thread gets equally many positions, as counted by `pos`.
 
@@ -100,7 +101,7 @@ class Balance(Node):
     count: Expr | None = None
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Reduction(Node):
     """The loop only updates the outer scalar `name`: `name = op(name, value);`
 
@@ -121,7 +122,7 @@ class Reduction(Node):
         return Array(self.name.name, self.name.type, self.role)
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Copy(Node):
     """Each thread has a private copy of the `count` elements of `array`, initially `identity`.
 
@@ -135,7 +136,7 @@ class Copy(Node):
     identity: Value
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Threads(Node):
     """CPU threads take contiguous ranges of iterations, of equal length or by `balance`.
 
@@ -154,7 +155,7 @@ class Threads(Node):
     turns: int | None = None
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Unit(Node):
     """A GPU unit executes each iteration: a "block", "warp" or "thread".
 
@@ -181,7 +182,7 @@ class Unit(Node):
     copies: tuple[Copy, ...] = ()
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class For(Stmt):
     """`for (var = begin; var < end; var++) body`
 
@@ -214,7 +215,7 @@ class For(Stmt):
         return self.by.kind if isinstance(self.by, Unit) else ""
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class While(Stmt):
     """`while (condition) body`
 
@@ -230,12 +231,12 @@ class While(Stmt):
     brief: bool = False
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Break(Stmt):
     """Leave the innermost loop, which is neither parallel nor simd."""
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class If(Stmt):
     """`if (condition) then else otherwise`"""
 
@@ -244,7 +245,7 @@ class If(Stmt):
     otherwise: Stmt | None = None
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Local(Stmt):
     """A small array of constant size, meant to stay in registers.
 
@@ -256,7 +257,7 @@ class Local(Stmt):
     apiece: bool = False
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Allocate(Stmt):
     """A new local array of `count` elements, all zero bytes if `zeroed`.
 
@@ -270,7 +271,7 @@ class Allocate(Stmt):
     kept: str = ""
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Grow(Stmt):
     """Make room for `needed` elements in every array of a list, at least doubling `capacity`.
 
@@ -282,7 +283,7 @@ class Grow(Stmt):
     arrays: tuple[Growing, ...]
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Growing(Node):
     """An array that grows with a list, and how many elements it has per entry."""
 
@@ -292,14 +293,14 @@ class Growing(Node):
     zeroed: bool = False
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Free(Stmt):
     """Free an array."""
 
     array: Array
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Shelf(Stmt):
     """A shelf for `count` arrays named `array`, which outlive the iterations that make them."""
 
@@ -307,7 +308,7 @@ class Shelf(Stmt):
     count: Expr
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Put(Stmt):
     """Move an array to slot `number` of its shelf, and leave an empty array in its place."""
 
@@ -315,7 +316,7 @@ class Put(Stmt):
     number: Expr
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Take(Stmt):
     """Take the array in slot `number` from the shelf of `array`: as that, or in place of `into`.
 
@@ -327,7 +328,7 @@ class Take(Stmt):
     into: Array | None = None
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Prefetch(Stmt):
     """Prefetch `array[index]`, which will be needed soon.
 
@@ -343,21 +344,21 @@ class Prefetch(Stmt):
     written: bool = False
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Fail(Stmt):
     """Return with a status, and without a result."""
 
     status: int
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Do(Stmt):
     """A helper called for its side effect."""
 
     call: Helper
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Comment(Stmt):
     """A comment in the generated code."""
 
@@ -406,7 +407,7 @@ def in_order(
     return block(*done)
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Argument(Node):
     """An array argument: which tensor's, which level's (-1: values), which one.
 
@@ -422,7 +423,7 @@ class Argument(Node):
     count: Expr | None = None
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Program(Node):
     """A kernel: its array and size arguments, and its body.
 

@@ -12,10 +12,10 @@ order of the elements in memory, and rounding does not change.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import gcd
 from typing import cast
 
+from openwork.frozen import frozen
 from openwork.program import nodes as p
 from openwork.program.nodes import Array, Binary, Expr, Load, Name, Stmt, Value
 from openwork.tree import Node, bottom_up, children, map_children, replace, walk
@@ -26,7 +26,7 @@ WIDE, NARROW, SHORT = 64, 32, 16
 _SIZES = {"float32": 4, "float64": 8}
 
 
-@dataclass(frozen=True)
+@frozen
 class InVectors(Stmt):
     """`body` for each whole vector of `count` elements; `var` is the index of its first.
 
@@ -41,7 +41,7 @@ class InVectors(Stmt):
     comment: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class SumLanes(Stmt):
     """`name += ` the sum of all `count` elements of a local array of vectors."""
 

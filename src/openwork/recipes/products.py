@@ -7,9 +7,9 @@ fitted to measurements (`bench/fit_defaults.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from openwork.frozen import frozen
 from openwork.loops.schedule.machines import Gpu
 from openwork.loops.schedule.schedulable import S
 from openwork.recipes import sgap, sparse
@@ -21,7 +21,7 @@ IN_FLIGHT = 4  # entries that a thread loads together, of rows that are walked b
 TILE = 128  # bytes of a narrow tile of the dense operand's rows: a line of the cache
 
 
-@dataclass(frozen=True)
+@frozen
 class Pick:
     """A recipe and its arguments.
 
@@ -51,7 +51,7 @@ class Pick:
         return f"{self.recipe.__name__}({', '.join(said)})"
 
 
-@dataclass(frozen=True)
+@frozen
 class Product:
     """A sparse matrix, stored by rows, times a vector or a matrix.
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import log2, sqrt
 
+from openwork.frozen import frozen
 from openwork.loops.schedule.machines import Gpu
 from openwork.loops.schedule.statistics import Rows
 
 GROUPS = (1, 2, 4, 8, 16, 32)  # threads per row
 
 
-@dataclass(frozen=True)
+@frozen
 class RowModel:
     """The rows of a sparse operand on a GPU. Times are in microseconds."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from openwork.errors import ScheduleError
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.plan.assembly import accesses_of
 from openwork.loops.schedule.schedulable import S, Schedulable
@@ -16,7 +16,7 @@ VECTOR = 16  # bytes of a vector load
 SHARED = 48 * 1024  # bytes of shared memory of a block
 
 
-@dataclass(frozen=True)
+@frozen
 class Parts:
     """A statement as recipes see it."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from string import Template
 
+from openwork.frozen import frozen
 from openwork.render.precedence import Spelled, paren
 
 # Element types that all dialects spell alike.
@@ -17,7 +17,7 @@ COMMON_TYPES = {
 } | {name: f"{name}_t" for s in ("int", "uint") for b in (8, 16, 32, 64) for name in [f"{s}{b}"]}
 
 
-@dataclass(frozen=True)
+@frozen
 class Form:
     """A spelling with the placeholder `{x}` for an operand, and perhaps others for types.
 
@@ -33,7 +33,7 @@ class Form:
         return self.text.format(x=paren(operand, self.least), **types), self.precedence
 
 
-@dataclass(frozen=True)
+@frozen
 class Dialect:
     """How one language of the C family spells what the others spell differently."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.render.dialect import Dialect
 from openwork.render.key_lists import NOTE, order_text
 from openwork.render.operator_helpers import OPERATOR_HELPERS, operator_text
@@ -113,7 +113,7 @@ $inline $int $name($int a, $int b) {
 """
 
 
-@dataclass(frozen=True)
+@frozen
 class Library:
     """The helpers of a back end.
 

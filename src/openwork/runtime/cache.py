@@ -23,13 +23,14 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
 from platformdirs import user_cache_path
 
 from openwork.errors import InternalError, ToolchainError
+from openwork.frozen import frozen
 
 ABI = 1
 """The version of the argument layout that kernels and their callers agree on."""
@@ -47,7 +48,7 @@ _OURS = re.compile(rf"[0-9a-f]{{64}}|{re.escape(_STAGED)}.*|{_FAILED}|note-.*\.j
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 
 
-@dataclass(frozen=True)
+@frozen
 class CacheKey:
     """Everything that can change the compiled file, and nothing else."""
 

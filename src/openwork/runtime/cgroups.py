@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
+
+from openwork.frozen import frozen
 
 PROCESS = Path("/proc/self")
 _OCTAL = re.compile(r"\\([0-7]{3})")  # how spaces in paths are escaped
 
 
-@dataclass(frozen=True)
+@frozen
 class Group:
     """A control group: its directory, and the version of its hierarchy."""
 

@@ -9,7 +9,7 @@ with this module, against which it is tested.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from math import prod
 from typing import cast
@@ -21,6 +21,7 @@ from openwork.algebra.meaning import has_records, meaning, stays
 from openwork.algebra.operators import Op
 from openwork.algebra.types import DType, Kind, Number, as_dtype, as_element, strong
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.index.checks import moved_modes
 from openwork.index.nodes import (
     Absent,
@@ -42,7 +43,7 @@ from openwork.tree import substitute, walk
 LIMIT = 2**28
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Masked:
     """A tensor as dense arrays: `values` of its shape, and where an entry is `present`."""
 
@@ -50,7 +51,7 @@ class Masked:
     present: Array
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class _Element:
     """A subexpression at every point: one axis per variable, of length 1 where it is constant.
 
@@ -68,7 +69,7 @@ class _Element:
         return cast(Array, self.literal | ~self.present)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Space:
     """The iteration space: the tensors, and the axis and extent of each variable.
 

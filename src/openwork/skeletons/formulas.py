@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from openwork.algebra.types import SUPPORTED
 from openwork.format.formats import Format
+from openwork.frozen import frozen
 from openwork.index import nodes as index
 from openwork.index.absence import without
 from openwork.index.show import show
@@ -21,7 +21,7 @@ from openwork.tensor.statement import Statement, assign
 from openwork.tree import walk
 
 
-@dataclass(frozen=True)
+@frozen
 class _Array:
     """An array of which only formulas are known: its element at an index variable.
 

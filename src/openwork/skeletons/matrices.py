@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from openwork.format.formats import CSR, LIL, Format
 from openwork.format.layouts import PACKED
+from openwork.frozen import frozen
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.nodes import ArrayType, Nat, Scalar, Signature, Type
 
@@ -39,7 +39,7 @@ def leaf_of(type: Type) -> Type:
     return type
 
 
-@dataclass(frozen=True)
+@frozen
 class Matrix:
     """A matrix whose values, or pairs of coordinates and values, are the parameter `name`."""
 

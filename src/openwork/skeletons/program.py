@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, cast
 
 from openwork.errors import PatternError
 from openwork.format.formats import Format
+from openwork.frozen import frozen
 from openwork.pipeline import to_c
 from openwork.program import nodes as p
 from openwork.program.show import show_program
@@ -52,7 +53,7 @@ def not_too_deep() -> Iterator[None]:
         ) from None  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class Rewrite:
     """One step: the rule and its size, what it replaces and by what, and the program after it."""
 

@@ -17,8 +17,9 @@ program, or breaks the nesting of units, is none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from openwork.frozen import frozen
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.nodes import Expr, Fn, Nat
 from openwork.tree import Node
@@ -26,7 +27,7 @@ from openwork.tree import Node
 Fns = tuple[Fn, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Rule:
     """`width` functions next to each other become others; `law` and `condition` say which.
 

@@ -7,10 +7,10 @@ in `?` is left out where there is none, and one that ends in `*` is repeated whi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 
 from openwork.errors import PatternError
+from openwork.frozen import frozen
 from openwork.skeletons.program import Program
 
 ROWS, LANES, THREADS, PIECES = "ROWS_PER_WORKGROUP", "LANES", "NUM_SPLITS", "PIECES"
@@ -22,7 +22,7 @@ _INWARDS = (("split before map*", ""), ("transpose before map*", ""), ("map fusi
 Step = tuple[str, str]  # a rule, and the parameter that is its size
 
 
-@dataclass(frozen=True)
+@frozen
 class Strategy:
     """A sequence of rewrites for a target, with the values that its parameters may have."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from openwork.format.formats import Format
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.show import show
 from openwork.loops.schedule.statistics import Statistics
@@ -24,7 +24,7 @@ NEAR = math.log(2)  # features that differ by no more than twice: the same choic
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
-@dataclass(frozen=True)
+@frozen
 class Form:
     """What a statement alone says: with canonical names, formats and types, without data."""
 
@@ -63,7 +63,7 @@ class Form:
         return cls(text, names, tuple(extents.items()), sparse)
 
 
-@dataclass(frozen=True)
+@frozen
 class Signature:
     """A statement as records know it: without the user's names, which `names` has."""
 

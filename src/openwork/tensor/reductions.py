@@ -8,7 +8,7 @@ the fill joins the result where it is not neutral.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -21,6 +21,7 @@ from openwork.algebra.types import BOOL, INT64, DType, Number, as_dtype, compute
 from openwork.errors import ShapeError
 from openwork.format.formats import dense
 from openwork.format.layouts import AOS
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, Apply, Cast, Expr, IndexVar, Literal, Reduce
 from openwork.runtime.storage import Storage
 from openwork.tensor.convert.pack import unpack
@@ -38,7 +39,7 @@ REDUCTIONS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class Modes:
     """Which modes a reduction keeps: `kept`, and what the shape of the result is."""
 

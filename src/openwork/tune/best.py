@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike
 from typing import Any
 
 from openwork.errors import DataError
+from openwork.frozen import frozen
 from openwork.tensor.buckets.buckets import BucketKernel, Buckets
 from openwork.tensor.kernel.kernel import Kernel
 from openwork.tensor.statement import Statement
 from openwork.tune.trial import Trial
 
 
-@dataclass(frozen=True)
+@frozen
 class Best:
     """The best candidate of a search.
 

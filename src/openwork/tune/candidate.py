@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from openwork.frozen import frozen
 from openwork.index.nodes import TensorVar
 from openwork.tensor.buckets.choice import BucketChoice
 from openwork.tensor.operand import Operand
@@ -13,7 +14,7 @@ from openwork.tensor.statement import Statement
 from openwork.tree import Node, substitute, walk
 
 
-@dataclass(frozen=True)
+@frozen
 class Candidate:
     """A way to compute a statement.
 

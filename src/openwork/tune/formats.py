@@ -7,7 +7,6 @@ much is dropped without being tried.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
@@ -30,13 +29,14 @@ from openwork.format.formats import (
     name_of,
 )
 from openwork.format.layouts import AOS, PACKED
+from openwork.frozen import frozen
 from openwork.tensor.tensor import Tensor
 
 _INDEX = 4  # bytes of a coordinate or a position
 _MODES = 4  # of the most whose orders are all tried
 
 
-@dataclass(frozen=True)
+@frozen
 class Choice:
     """A format, and the bytes it would take."""
 

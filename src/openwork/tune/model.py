@@ -7,10 +7,10 @@ which order the others are worth a try; only measurements choose.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, log2
 
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit, Stmt
 from openwork.loops.plan.assembly import accesses_of
@@ -29,7 +29,7 @@ WORSE = 8.0  # times the iterations of the default: asymptotically worse
 _INDEX = 4  # bytes
 
 
-@dataclass(frozen=True)
+@frozen
 class Rates:
     """What a machine does in a second, roughly.
 
@@ -65,7 +65,7 @@ def rates_of_gpu(gpu: Gpu) -> Rates:
     return Rates(bandwidth, gpu.resident, step, 1e6 / gpu.times.atomic, gpu.caches.l2, 32)
 
 
-@dataclass(frozen=True)
+@frozen
 class Estimate:
     """What a candidate costs, as far as loops and statistics tell.
 
@@ -82,7 +82,7 @@ class Estimate:
     seconds: float
 
 
-@dataclass(frozen=True)
+@frozen
 class Loops:
     """A scheduled plan, and how often its loops run.
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from openwork.errors import OpenworkError, PatternError, ScheduleError
+from openwork.frozen import frozen
 from openwork.skeletons.program import Program, Rewrite
 from openwork.skeletons.run.kernel import Bound
 from openwork.skeletons.strategies import STRATEGIES
@@ -50,7 +51,7 @@ class ProgramTrial:
         return float(np.quantile(self.samples, 0.75)) < float(np.quantile(other.samples, 0.25))
 
 
-@dataclass(frozen=True)
+@frozen
 class BestProgram:
     """The best program of a search.
 

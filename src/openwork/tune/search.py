@@ -24,6 +24,7 @@ from openwork.algebra.entries import Entry
 from openwork.errors import OpenworkError, ScheduleError
 from openwork.format.formats import Format, parse_format
 from openwork.format.layouts import AOS
+from openwork.frozen import frozen
 from openwork.runtime import tuning_file
 from openwork.runtime.host.threads import available_cpus
 from openwork.runtime.tuning_file import TuningRecord
@@ -111,7 +112,7 @@ def search(
     return made.run() if known is None else known
 
 
-@dataclass(frozen=True)
+@frozen
 class Settings:
     """What `search` is asked for; its arguments, but for the statement.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import exp, log
 from time import perf_counter
 from typing import Any
 
 from openwork.errors import ScheduleError
+from openwork.frozen import frozen
 from openwork.tensor.learnt import Signature
 from openwork.tensor.statement import Statement
 from openwork.tune.best import Best
@@ -21,7 +21,7 @@ _FINALISTS = 3  # candidates of each statement that are measured for all
 _SAMPLES = 12
 
 
-@dataclass(frozen=True)
+@frozen
 class BestOfAll:
     """The outcome of a search for a set of statements. Speedups are over the defaults.
 

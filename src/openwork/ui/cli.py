@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from openwork.errors import OpenworkError
+from openwork.frozen import frozen
 from openwork.runtime import cache
 from openwork.runtime.host import calibration
 from openwork.tune.defaults.calibrate import calibrate as calibrate_gpu
 from openwork.ui import demo, doctor
 
 
-@dataclass(frozen=True)
+@frozen
 class Command:
     """A subcommand: what it is called, what it does, and the arguments it takes."""
 

@@ -9,7 +9,6 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import scipy.sparse as sp
 from openwork._version import __version__
 from openwork.errors import InternalError
 from openwork.format.formats import CSF, CSR
+from openwork.frozen import frozen
 from openwork.index.build import indices
 from openwork.index.checks import check
 from openwork.index.einstein import explicit
@@ -40,7 +40,7 @@ CHUNK = 1 << 14
 TOLERANCE = 1e-12
 
 
-@dataclass(frozen=True)
+@frozen
 class Example:
     """A statement over large tensors, small ones to check it, and the same in another library."""
 

@@ -8,11 +8,11 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from openwork.errors import OpenworkError
+from openwork.frozen import frozen
 from openwork.runtime import cache
 from openwork.runtime.host import calibration
 from openwork.runtime.host.library import compiled_anew
@@ -37,7 +37,7 @@ int openwork_trial(int threads) {
 _TRIAL_ANSWER = 499500
 
 
-@dataclass(frozen=True)
+@frozen
 class Finding:
     """One line of the report. With a remedy it is a problem; with `fatal` nothing compiles."""
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openwork.format.levels import Level
+from openwork.frozen import frozen
 from openwork.index.absence import without
 from openwork.index.nodes import Absent, Access, Assignment, Expr
 from openwork.tree import walk
 
 
-@dataclass(frozen=True)
+@frozen
 class InPlace:
     """Every position is known beforehand: a dense result, or a scalar."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Shared:
     """The first `depth` levels have the pattern of `operand`; the levels below are full."""
 
@@ -23,7 +22,7 @@ class Shared:
     depth: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Append:
     """Coordinates are appended in order while the result is computed.
 

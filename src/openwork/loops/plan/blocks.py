@@ -9,13 +9,14 @@ tensor with blocks is converted instead.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from openwork.algebra import operators as ops
 from openwork.format.formats import Format
 from openwork.format.layouts import AOS
 from openwork.format.levels import Compressed, Dense, InnerLevel, Level, OuterLevel
+from openwork.frozen import frozen
 from openwork.index.checks import extents
 from openwork.index.nodes import (
     Access,
@@ -34,7 +35,7 @@ from openwork.trace import Trace
 from openwork.tree import Node, bottom_up, walk
 
 
-@dataclass(frozen=True)
+@frozen
 class Block:
     """A variable that is tiled by `size`: `var = size * outer + inner`."""
 
@@ -45,7 +46,7 @@ class Block:
     extent: int | None = None  # of the variable, where it is known
 
 
-@dataclass(frozen=True)
+@frozen
 class Tiled:
     """A statement over blocks, and the conversions that it needs.
 

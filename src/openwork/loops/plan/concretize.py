@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from openwork.algebra.operators import Op
 from openwork.errors import InternalError
 from openwork.format.formats import dense
+from openwork.frozen import frozen
 from openwork.index.einstein import free_vars
 from openwork.index.nodes import Access, Expr, IndexVar, Reduce, TensorVar
 from openwork.loops.nodes import Assign, Forall, Stmt, Where
@@ -27,7 +28,7 @@ from openwork.tree import Node, children, substitute, walk
 LARGE, THIN = 1 << 22, 1 << 12
 
 
-@dataclass(frozen=True)
+@frozen
 class Concretizer:
     """Builds the loops of one statement."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from openwork.errors import ScheduleError
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.fresh import fresh_name
 from openwork.loops.nodes import (
@@ -25,7 +25,7 @@ from openwork.loops.relations import Relation
 from openwork.tree import replace, walk
 
 
-@dataclass(frozen=True)
+@frozen
 class Path:
     """An assignment and the loops around it, from the outermost in."""
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations, islice
 from math import prod
 
 from openwork.format.formats import Format
 from openwork.format.levels import Compressed
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar
 
 Edge = tuple[IndexVar, IndexVar]
@@ -29,7 +30,7 @@ _EXTENT, _RUN = 1000.0, 10.0
 _MOST_TRIED = 300
 
 
-@dataclass(frozen=True)
+@frozen
 class Order:
     """The loops from the outermost in, and the accesses whose storage does not fit them."""
 
@@ -37,7 +38,7 @@ class Order:
     misfits: frozenset[Access]
 
 
-@dataclass(frozen=True)
+@frozen
 class Costs:
     """What is known, or guessed, about sizes."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from openwork.algebra.types import DType, computed
 from openwork.errors import ScheduleError
 from openwork.format.formats import Format
 from openwork.format.layouts import AOS, WITH_COORDINATES
 from openwork.format.levels import Compressed, Dense, Level
+from openwork.frozen import frozen
 from openwork.index.checks import extents
 from openwork.index.nodes import Access, Apply, Assignment, IndexVar, Reduce, TensorVar
 from openwork.loops.absent import restrict
@@ -32,7 +33,7 @@ from openwork.trace import Trace
 from openwork.tree import substitute, walk
 
 
-@dataclass(frozen=True)
+@frozen
 class Derived:
     """An operand that is converted from another tensor before the kernel runs."""
 
@@ -41,7 +42,7 @@ class Derived:
     selection: Selection | None = None  # it selects coordinates, and is made for each call
 
 
-@dataclass(frozen=True)
+@frozen
 class Plan:
     """Loops for one statement, which is `written` by the user and computed as the `assignment`.
 

@@ -21,6 +21,7 @@ from openwork.algebra.types import BOOL, DType, Number, number
 from openwork.errors import FormatError
 from openwork.format.formats import Format
 from openwork.format.levels import AffineLevel, Compressed, Dense, Level, Singleton, WindowLevel
+from openwork.frozen import frozen
 from openwork.index.absence import within
 from openwork.index.checks import moved_modes
 from openwork.index.nodes import (
@@ -41,7 +42,7 @@ from openwork.tree import Node, map_children, walk
 Coordinate = Affine | Access
 
 
-@dataclass(frozen=True)
+@frozen
 class Selection:
     """The matrix that selects the coordinates of a mode: `var[rows..., column]`.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
+from openwork.frozen import frozen
 from openwork.loops.relations.relation import Renaming
 
 
@@ -19,7 +19,7 @@ class BoundType(Enum):
     Divisible = "Divisible"
 
 
-@dataclass(frozen=True)
+@frozen
 class Bound(Renaming):
     """The same values under a promise, which a kernel checks first."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from openwork.frozen import frozen
 from openwork.loops.relations.relation import Cut
 
 
-@dataclass(frozen=True)
+@frozen
 class Deal(Cut):
     """Each of `parts` turns (`outer`) takes the next `chunk` values, until there are none.
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from openwork.frozen import frozen
 from openwork.index.nodes import Access
 from openwork.loops.relations.relation import Cut
 
 
-@dataclass(frozen=True)
+@frozen
 class Divide(Cut):
     """`parts` runs: of equal length, with equal work, or between the user's split points.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from openwork.frozen import frozen
 from openwork.index.nodes import IndexVar
 from openwork.loops.relations.relation import Relation
 
 
-@dataclass(frozen=True)
+@frozen
 class Fuse(Relation):
     """All pairs of `outer` and `inner`, in order."""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from openwork.frozen import frozen
 from openwork.index.nodes import Access
 from openwork.loops.relations.relation import Renaming
 
 
-@dataclass(frozen=True)
+@frozen
 class Pos(Renaming):
     """The positions of a level of `access` in place of coordinates.
 

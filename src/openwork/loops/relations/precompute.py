@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from openwork.frozen import frozen
 from openwork.loops.relations.relation import Renaming
 
 
-@dataclass(frozen=True)
+@frozen
 class Precompute(Renaming):
     """The same values, in the loops that fill a workspace."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar
 
+from openwork.frozen import frozen
 from openwork.index.nodes import IndexVar
 from openwork.tree import Node
 
@@ -39,7 +39,7 @@ class Relation(Node, ABC):
         return False
 
 
-@dataclass(frozen=True)
+@frozen
 class Cut(Relation):
     """Runs of a variable: `outer` counts them, `inner` runs within one."""
 
@@ -72,7 +72,7 @@ class Cut(Relation):
         return var == self.outer
 
 
-@dataclass(frozen=True)
+@frozen
 class Renaming(Relation):
     """One variable in place of another, for the same iterations."""
 

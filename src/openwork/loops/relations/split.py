@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from openwork.frozen import frozen
 from openwork.loops.relations.relation import Cut
 
 
-@dataclass(frozen=True)
+@frozen
 class Split(Cut):
     """Runs of `factor` values: `outer` counts them, `inner` runs within one."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from openwork.frozen import frozen
 from openwork.loops.relations.split import Split
 
 
-@dataclass(frozen=True)
+@frozen
 class Stride(Split):
     """`factor` turns (`inner`) take the values of a round (`outer`) one after the other.
 

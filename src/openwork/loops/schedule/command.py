@@ -6,7 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Any, TypeVar, cast
 
@@ -14,6 +14,7 @@ from openwork.algebra.operators import Op
 from openwork.algebra.types import FLOAT64
 from openwork.errors import ParseError, ScheduleError, Span
 from openwork.format.formats import dense
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, Expr, IndexVar, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.index.show import show
@@ -40,7 +41,7 @@ from openwork.tree import Node, substitute, walk
 E = TypeVar("E", bound=Enum)
 
 
-@dataclass(frozen=True)
+@frozen
 class Signature:
     """The parameters of a command, each with the kind of thing it takes; `?` for optional ones."""
 
@@ -85,7 +86,7 @@ COMMANDS: dict[str, Signature] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class Command:
     """A command with its resolved arguments; prints as text that parses back."""
 

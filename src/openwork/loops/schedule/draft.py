@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from openwork.errors import ScheduleError
+from openwork.frozen import frozen
 from openwork.index.nodes import Assignment, IndexVar
 from openwork.loops.plan.nest import loop_variables
 from openwork.loops.plan.plan import Plan
@@ -23,7 +24,7 @@ from openwork.loops.schedule.schedulable import Schedulable
 from openwork.trace import Stage
 
 
-@dataclass(frozen=True)
+@frozen
 class Draft(Schedulable):
     """Loops, the `commands` that led to them, and the `decisions` on the way, in words.
 

@@ -6,10 +6,10 @@ table is a file in recipes/devices.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from openwork.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Cpu:
     """Parameters of the default schedule of a CPU. Sizes are in bytes."""
 
@@ -31,7 +31,7 @@ class Cpu:
 ANY_CPU = Cpu()
 
 
-@dataclass(frozen=True)
+@frozen
 class RowTimes:
     """A model of how long kernels take on the rows of a sparse operand, in microseconds."""
 
@@ -60,7 +60,7 @@ class RowTimes:
     atomic_byte: float  # ... per byte, with an atomic per column
 
 
-@dataclass(frozen=True)
+@frozen
 class Load:
     """How much work it takes to fill a GPU."""
 
@@ -85,7 +85,7 @@ class Load:
     transposed: int  # entries of a matrix whose transpose is worth keeping
 
 
-@dataclass(frozen=True)
+@frozen
 class Caches:
     """Bytes that stay in a cache, and how it is loaded."""
 
@@ -97,7 +97,7 @@ class Caches:
     reused: float  # times that rows which advance together reuse a load
 
 
-@dataclass(frozen=True)
+@frozen
 class RowLengths:
     """Which rows are short or long, in entries, and which columns are few."""
 
@@ -123,7 +123,7 @@ class RowLengths:
     tiled_share_float32: float
 
 
-@dataclass(frozen=True)
+@frozen
 class Tiles:
     """How many entries a group of threads takes, along positions: all entries over these."""
 
@@ -137,7 +137,7 @@ class Tiles:
     batched: float  # float32, in rows long enough to load many entries together
 
 
-@dataclass(frozen=True)
+@frozen
 class Occupancy:
     """Resident threads of a multiprocessor: fewer have more registers, and more loads in flight."""
 
@@ -152,7 +152,7 @@ class Occupancy:
     tensor_unroll: int  # entries of each that a thread has in flight
 
 
-@dataclass(frozen=True)
+@frozen
 class SparseResult:
     """How the units of a GPU divide a sparse result."""
 
@@ -166,7 +166,7 @@ class SparseResult:
     few_rows: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Gpu:
     """Parameters of the schedules of a GPU."""
 

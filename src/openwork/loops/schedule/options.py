@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import permutations
 
 from openwork.errors import UserError
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, Apply, IndexVar
 from openwork.loops.fresh import fresh_name
 from openwork.loops.nodes import Assign, Forall, OutputRaceStrategy, ParallelUnit
@@ -20,7 +20,7 @@ from openwork.tree import walk
 _FACTOR, _PARTS, _CHUNK, _DISTANCE = 4, 3, 2, 8
 
 
-@dataclass(frozen=True)
+@frozen
 class Option:
     """A command that is legal now, with names for new loops and numbers that may be changed."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from openwork.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Rows:
     """How entries are distributed over rows, the coordinates of the outermost level."""
 
@@ -14,7 +14,7 @@ class Rows:
     reach: float  # columns from the first to the last entry of a row, on average; 0: not measured
 
 
-@dataclass(frozen=True)
+@frozen
 class Statistics:
     """How many entries a tensor stores, and how they are distributed over rows, if it has rows."""
 

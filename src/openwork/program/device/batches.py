@@ -25,9 +25,10 @@ order. A thread that has a row to itself gains nothing: for most rows the repeat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
+from openwork.frozen import frozen
 from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.device.kernels import each_kernel
@@ -90,7 +91,7 @@ def _bounds(kernel: Kernel) -> Bounds:
     return bounds
 
 
-@dataclass(frozen=True)
+@frozen
 class _Run:
     """for (var = begin; var < end; var += step) body"""
 

@@ -10,11 +10,11 @@ possible of them write.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import cast
 
 from openwork.algebra.types import SUPPORTED
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.program import nodes as p
 from openwork.program.gpu_nodes import Combine
 from openwork.program.nodes import (
@@ -59,7 +59,7 @@ def converged(
     return block(rounds)
 
 
-@dataclass(frozen=True)
+@frozen
 class Lasts:
     """The last stores of threads, which each hold an index and a value after the loop's body."""
 

@@ -11,8 +11,9 @@ No barrier is needed between such accesses.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from openwork.frozen import frozen
 from openwork.program import nodes as p
 from openwork.program.effects import independent
 from openwork.program.nodes import Binary, Expr, Load, Name, Value
@@ -22,7 +23,7 @@ from openwork.tree import Node, children, replace, walk
 Step = tuple[str, Expr]
 
 
-@dataclass(frozen=True)
+@frozen
 class Owner:
     """How the index of an element determines the iteration of one loop: its steps, in order."""
 
@@ -41,7 +42,7 @@ class Owner:
 Owners = tuple[Owner, ...]  # of the loops for warps and threads around an access
 
 
-@dataclass(frozen=True)
+@frozen
 class Ownership:
     """Who owns the elements of arrays, by the array's name.
 
@@ -76,7 +77,7 @@ def ownership(stmts: tuple[p.Stmt, ...]) -> Ownership:
 _Found = tuple[Owner | None, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Around:
     """What is known at a statement: the loops around it, and the names declared before it.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from openwork.algebra.types import size_of
+from openwork.frozen import frozen
 from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.device.groups import Lasts, converged, last_stores
@@ -43,7 +44,7 @@ MOST_NAMED = 15  # barriers for a part of a block
 _USUAL_THREADS, _USUAL_WARPS, _WARP = 256, 8, 32
 
 
-@dataclass(frozen=True)
+@frozen
 class Geometry:
     """The shape of a block: `warps` units of `lanes` threads.
 
@@ -589,7 +590,7 @@ class Distribution:
         return take_name(base, self.taken)
 
 
-@dataclass(frozen=True)
+@frozen
 class Own:
     """Code before and after a loop whose threads have private sums."""
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 
 from openwork.algebra.operators import ADD
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.program import nodes as p
 from openwork.program.contract import NO_MEMORY, OK
 from openwork.program.interpret.machine import Action, Index, Machine, Value, int64
@@ -75,7 +75,7 @@ def _made(m: Machine) -> list[Array]:
     ]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Statements:
     """Turns statements into functions that execute them on a machine."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import cast
 
 from openwork.algebra.entries import Entry
 from openwork.algebra.operators import BUILTIN, Op
 from openwork.algebra.types import Number, number
+from openwork.frozen import frozen
 from openwork.index.nodes import Cast, IndexVar, TensorVar
 from openwork.loops.nodes import Forall, Stmt, Where, nest_of, relations_of
 from openwork.loops.plan.assembly import Append, accesses_of
@@ -42,7 +42,7 @@ def initial_value(plan: Plan) -> Number:
     return number(result.fill, result.dtype)
 
 
-@dataclass(frozen=True)
+@frozen
 class Lowered:
     """A program, the variables whose extents are its arguments, and the result's initial value.
 

@@ -9,10 +9,10 @@ a tile of columns where its result is a row.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from openwork.algebra.types import number
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, Expr as IndexExpr, Literal
 from openwork.loops.absent import reads_of, restrict, vanishes
 from openwork.loops.nodes import Assign, Forall, Sequence as Then, Stmt, Where, written
@@ -58,7 +58,7 @@ from openwork.program.nodes import Declare, Expr, Set, Value, block
 from openwork.tree import Node, bottom_up, replace, substitute, walk
 
 
-@dataclass(frozen=True)
+@frozen
 class Lowering:
     """The lowering of one kernel."""
 

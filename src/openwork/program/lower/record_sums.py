@@ -18,7 +18,6 @@ elements' own sum, as in several chains (program/chains.py).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -29,6 +28,7 @@ from openwork.algebra.meaning import Meaning, meaning
 from openwork.algebra.operators import ADD, MUL, SUB
 from openwork.algebra.types import is_record, size_of
 from openwork.format.layouts import Together
+from openwork.frozen import frozen
 from openwork.loops.fresh import take_name
 from openwork.program import nodes as p
 from openwork.program.elements import converted
@@ -40,7 +40,7 @@ from openwork.tree import walk
 _FEWEST, _BYTES, _MOST = 4, (16, 32, 64), 256
 
 
-@dataclass(frozen=True)
+@frozen
 class SumOfProducts:
     """A sum along a loop, `sum += left * right`, one of whose factors is loaded as a vector.
 
@@ -63,7 +63,7 @@ class SumOfProducts:
         return Terms(self, arrays, Name(take_name(f"{stem}_at", taken), p.INDEX))
 
 
-@dataclass(frozen=True)
+@frozen
 class Terms:
     """The terms of a sum: vectors, a sum of products in each lane."""
 

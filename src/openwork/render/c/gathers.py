@@ -24,9 +24,9 @@ other, and no order of additions that depends on where a thread's rows begin or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import cast
 
+from openwork.frozen import frozen
 from openwork.program import nodes as p
 from openwork.render.c.dialect import CTYPES
 from openwork.render.c.vector_helpers import MASKED, ROWS
@@ -35,7 +35,7 @@ from openwork.render.writer import indent
 from openwork.tree import Node, walk
 
 
-@dataclass(frozen=True)
+@frozen
 class Gathered:
     """What a loop sums up: products of loads, by the position and by a coordinate stored there."""
 
@@ -87,7 +87,7 @@ class Gathered:
         return f"gather_all_{type}({array}, &{coordinates}[{at}])"
 
 
-@dataclass(frozen=True)
+@frozen
 class Rows:
     """A loop of which every iteration takes one such sum."""
 

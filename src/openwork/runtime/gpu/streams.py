@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
+
+from openwork.frozen import frozen
 
 
 def callers_stream(of_torch: bool) -> AbstractContextManager[Any]:
@@ -25,7 +26,7 @@ def callers_stream(of_torch: bool) -> AbstractContextManager[Any]:
     return made
 
 
-@dataclass(frozen=True)
+@frozen
 class _Handle:
     """A stream in the form that libraries exchange."""
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from openwork.frozen import frozen
 from openwork.render.c.helpers import LIBRARY
 from openwork.runtime import cache
 from openwork.runtime.host.cpu import cpu_digest, gathers_are_fast
@@ -36,7 +37,7 @@ _ROWS, _LENGTHS, _COLUMNS = 8_000, (2, 12), 30_000
 _READ = 8_000_000  # elements: more than most caches hold
 
 
-@dataclass(frozen=True)
+@frozen
 class Calibration:
     """Measurements of a machine."""
 

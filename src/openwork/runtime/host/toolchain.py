@@ -18,13 +18,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, cast
 
 from openwork.errors import InternalError, ToolchainError
+from openwork.frozen import frozen
 from openwork.runtime import cache
 from openwork.runtime.host import pool
 from openwork.runtime.host.cpu import (
@@ -70,7 +71,7 @@ int openwork_probe(int n) {
 """
 
 
-@dataclass(frozen=True)
+@frozen
 class Toolchain:
     """A working C compiler, and what it accepts."""
 
@@ -136,7 +137,7 @@ class Toolchain:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class Candidate:
     """One place where a compiler may be, and what was found: a compiler or a problem."""
 

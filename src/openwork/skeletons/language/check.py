@@ -8,11 +8,11 @@ first comparison fills.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import cast
 
 from openwork.algebra.types import SUPPORTED, Kind
 from openwork.errors import OpenworkError, PatternError, Span
+from openwork.frozen import frozen
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.algebra import (
     closed,
@@ -42,7 +42,7 @@ _LIMITS: dict[Type, tuple[int, int]] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class Parted:
     """Where two types part, and why."""
 

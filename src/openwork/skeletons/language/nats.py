@@ -9,12 +9,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from operator import is_
 from typing import Any
 
+from openwork.frozen import frozen
 from openwork.tree import Node, children, map_children
 
 _SUMS = count()  # names of variables while a sum is made
@@ -34,15 +34,11 @@ class Atom(Node):
         return known
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Nat(Node):
     """A natural number: a polynomial, as sorted monomials with their coefficients."""
 
     terms: tuple[tuple[Monomial, int], ...]
-
-    def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
-        """As a dataclass does, in a third of the time: arithmetic makes thousands of them."""
-        self.__dict__["terms"] = terms
 
     def __add__(self, other: Nat | int) -> Nat:
         if not isinstance(other, Nat | int):
@@ -126,7 +122,7 @@ class Nat(Node):
         return text or "0"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Named(Atom):
     """A variable over naturals."""
 
@@ -136,7 +132,7 @@ class Named(Atom):
         return self.name
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class ToNat(Atom):
     """The value of an integer expression, as a natural."""
 
@@ -146,7 +142,7 @@ class ToNat(Atom):
         return f"toNat({self.expr})"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Sum(Atom):
     """The sum of `body` for `var` from `low` up to `high`, which is excluded."""
 
@@ -159,7 +155,7 @@ class Sum(Atom):
         return f"sum({self.var}, {self.low}, {self.high}, {self.body})"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Condition(Node):
     """A comparison of two naturals: `<`, `<=` or `==`."""
 
@@ -171,7 +167,7 @@ class Condition(Node):
         return f"{self.left} {self.sign} {self.right}"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Choice(Atom):
     """One natural or another."""
 
@@ -183,7 +179,7 @@ class Choice(Atom):
         return f"({self.condition} ? {self.then} : {self.otherwise})"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Quotient(Atom):
     """A quotient rounded down (`/`), or its remainder (`%`)."""
 

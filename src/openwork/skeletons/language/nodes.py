@@ -8,12 +8,12 @@ f ::= fun(x => e) | nFun(n => e) | map(f) | reduce(f, e) | split(n) | join | tra
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import cast
 
 from openwork.algebra.operators import ADD, FLOOR_DIVIDE, MUL, REMAINDER, SUB, Op as Op
 from openwork.algebra.types import Number
+from openwork.frozen import frozen
 from openwork.skeletons.language.nats import (
     Atom as Atom,
     Choice as Choice,
@@ -45,7 +45,7 @@ class Type(Node):
     """The type of data."""
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Scalar(Type):
     """A number; a Python number in a program has the type "~int" or "~float", which gives way."""
 
@@ -55,7 +55,7 @@ class Scalar(Type):
         return self.name.removeprefix("~")
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class PairType(Type):
     """Two things."""
 
@@ -66,7 +66,7 @@ class PairType(Type):
         return f"({self.first}, {self.second})"
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class ArrayType(Type):
     """An array of `length` elements, whose type may depend on their position `var`."""
 
@@ -114,14 +114,14 @@ class Fn(Node):
         return show_fn(self)
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Var(Expr):
     """A variable."""
 
     name: str
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Literal(Expr):
     """A number, of a type or of the type that its surroundings ask for."""
 
@@ -137,14 +137,14 @@ class Literal(Expr):
         return (repr(self.value), self.type) == (repr(other.value), other.type)
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class OfNat(Expr):
     """A natural as a number."""
 
     nat: Nat
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class At(Expr):
     """`array @ index`"""
 
@@ -157,7 +157,7 @@ class At(Expr):
             object.__setattr__(self, "index", OfNat(to_nat(self.index)))
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Pair(Expr):
     """`(first, second)`"""
 
@@ -165,7 +165,7 @@ class Pair(Expr):
     second: Expr
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Part(Expr):
     """`pair.1` or `pair.2`"""
 
@@ -173,7 +173,7 @@ class Part(Expr):
     which: int
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Apply(Expr):
     """A scalar operator."""
 
@@ -181,7 +181,7 @@ class Apply(Expr):
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Call(Expr):
     """A function applied to an expression."""
 
@@ -189,7 +189,7 @@ class Call(Expr):
     arg: Expr
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Zip(Expr):
     """Two arrays as an array of pairs."""
 
@@ -197,7 +197,7 @@ class Zip(Expr):
     second: Expr
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Generate(Expr):
     """The array of `fn(0)`, `fn(1)`, ... of `length` elements."""
 
@@ -205,7 +205,7 @@ class Generate(Expr):
     fn: NFun
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Noted(Expr):
     """`expr : type`"""
 
@@ -213,7 +213,7 @@ class Noted(Expr):
     type: Type
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Fun(Fn):
     """`fun(param => body)`; the body is an expression, or another function of one more argument."""
 
@@ -222,7 +222,7 @@ class Fun(Fn):
     type: Type | None = None
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class NFun(Fn):
     """`nFun(param => body)`: a function of a natural."""
 
@@ -230,14 +230,14 @@ class NFun(Fn):
     body: Expr
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Operator(Fn):
     """A scalar operator as a function of its arguments, or of a pair of them."""
 
     op: Op
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Map(Fn):
     """A function for each element; `how`: on which unit."""
 
@@ -245,7 +245,7 @@ class Map(Fn):
     how: str = ""
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Reduce(Fn):
     """All elements combined, from `init` on; in any order, unless `how` is "Seq"."""
 
@@ -254,24 +254,24 @@ class Reduce(Fn):
     how: str = ""
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Split(Fn):
     """Pieces of `size` elements; the last has what is left."""
 
     size: Nat
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Join(Fn):
     """Pieces after one another."""
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Transpose(Fn):
     """Columns of rows; after a split, every `size`-th element."""
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Slide(Fn):
     """Windows of `size` elements, each `step` further on."""
 
@@ -279,14 +279,14 @@ class Slide(Fn):
     step: Nat
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Compose(Fn):
     """Functions one after the other."""
 
     fns: tuple[Fn, ...]
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Signature(Node):
     """A program: its naturals, its parameters with their types, and what it computes."""
 

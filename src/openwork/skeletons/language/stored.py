@@ -8,7 +8,6 @@ type, too. Coordinates that lie in an array are an array beside the values, or p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -16,13 +15,14 @@ from openwork.errors import FormatError, PatternError
 from openwork.format.formats import Format
 from openwork.format.layouts import PACKED
 from openwork.format.levels import Level
+from openwork.frozen import frozen
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.nodes import ArrayType, Nat, PairType, Scalar, Type
 
 _COLUMN = Scalar("int32")
 
 
-@dataclass(frozen=True)
+@frozen
 class _Array:
     """An array of a level, whose elements are naturals; `holds` as in `ArrayFact`."""
 
@@ -35,7 +35,7 @@ class _Array:
         return n.to_nat(n.At(n.Var(self.name), n.OfNat(n.nat(index))))
 
 
-@dataclass(frozen=True)
+@frozen
 class Run:
     """A level as a type: how many entries the run of each parent has, which `var` counts.
 
@@ -50,7 +50,7 @@ class Run:
     place: Nat
 
 
-@dataclass(frozen=True)
+@frozen
 class Typed:
     """The type of a format: its runs, the arrays that their lengths read, and its entries.
 

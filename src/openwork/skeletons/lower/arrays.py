@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import cast
 
+from openwork.frozen import frozen
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.nodes import Nat, nat
 from openwork.skeletons.lower.values import ONE, View
 
 
-@dataclass(frozen=True)
+@frozen
 class Split(View):
     """The pieces of a split."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from openwork.frozen import frozen
 from openwork.program import nodes as p
 from openwork.skeletons.language.nodes import Nat
 from openwork.skeletons.lower.memory import Buffer, Path
@@ -11,7 +12,7 @@ from openwork.skeletons.lower.memory import Buffer, Path
 TERM = "k."  # the variable of a sum that is being removed
 
 
-@dataclass(frozen=True)
+@frozen
 class Prefix:
     """The running sums of `body` for `k` from 0 to `count`, which the host computes once."""
 
@@ -20,7 +21,7 @@ class Prefix:
     count: Nat
 
 
-@dataclass(frozen=True)
+@frozen
 class InRange:
     """Data that is used as an index: all of a field must be below `bound`."""
 

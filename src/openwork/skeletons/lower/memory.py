@@ -8,11 +8,11 @@ side by side. A pair of arrays has a buffer for each. So `[(int, float)]_n` is o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from openwork.frozen import frozen
 from openwork.program import nodes as p
 from openwork.program.expressions import Role
 from openwork.skeletons.language.nodes import ArrayType, Nat, PairType, Scalar, Type, nat
@@ -51,7 +51,7 @@ def fields_of(type: Type, path: Path = (), offset: int = 0) -> Iterator[tuple[Pa
             yield from fields_of(second, (*path, 2), offset + places["second"][1])
 
 
-@dataclass(frozen=True)
+@frozen
 class Field:
     """One number of a buffer's records, as an array of the program: at `scale * n + shift`."""
 
@@ -65,7 +65,7 @@ class Field:
         return scaled + self.shift
 
 
-@dataclass(frozen=True)
+@frozen
 class Buffer:
     """One piece of memory of a parameter or a result; `path`: in which pair of arrays it is."""
 

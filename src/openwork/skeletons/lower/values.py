@@ -8,8 +8,8 @@ ranges of its places, as in loops written by hand.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from openwork.frozen import frozen
 from openwork.program import nodes as p
 from openwork.skeletons.language.nodes import Atom, Fn, Nat, divided, nat
 
@@ -17,7 +17,7 @@ ONE = nat(1)
 WEAK: dict[type, str] = {int: "int64", float: "float64", bool: "bool"}  # Python's numbers
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Code(Atom):
     """An index that the program computes."""
 
@@ -32,7 +32,7 @@ class Value:
     """The value of an expression."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Number(Value):
     """A scalar; `weak`: a Python number, which takes the type of what it meets."""
 
@@ -40,7 +40,7 @@ class Number(Value):
     weak: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Two(Value):
     """A pair."""
 
@@ -48,7 +48,7 @@ class Two(Value):
     second: Value
 
 
-@dataclass(frozen=True)
+@frozen
 class View(Value):
     """An array: the elements at the places `begin`, `begin + step`, ... below `end`.
 
@@ -88,7 +88,7 @@ class View(Value):
         return View(nat(0), self.length, self.get, self.length, how=self.how)
 
 
-@dataclass(frozen=True)
+@frozen
 class Late(Value):
     """A reduction that is not computed yet: another one may go on with its sum."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 import numpy as np
 
 from openwork.errors import DataError, ShapeError
+from openwork.frozen import frozen
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.nodes import ArrayType, Nat, Type
 from openwork.skeletons.lower.memory import Buffer, is_record
@@ -31,7 +31,7 @@ def leading(type: Type, path: tuple[int, ...]) -> tuple[list[Nat], bool]:
     return lengths, regular
 
 
-@dataclass(frozen=True)
+@frozen
 class Given:
     """One buffer of an argument, and what its shape says about lengths.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from openwork.frozen import frozen
 from openwork.pipeline import to_kernels
 from openwork.program.gpu_nodes import DeviceProgram
 from openwork.program.nodes import Program
@@ -29,7 +29,7 @@ _DEVICES: dict[str, type[Device]] = {"cuda": Cuda, "cuda-emulated": Emulator}
 _NARROW = 2**31 - 2**20  # elements for 32-bit integers
 
 
-@dataclass(frozen=True)
+@frozen
 class Text:
     """The CUDA text of a program, for 32-bit or for 64-bit indices."""
 

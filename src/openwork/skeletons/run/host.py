@@ -7,7 +7,6 @@ of numbers, `toNat` gathers from the data.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, cast
@@ -15,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from openwork.errors import DataError, InternalError
+from openwork.frozen import frozen
 from openwork.runtime.memory import check_memory
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.check import MOST
@@ -206,7 +206,7 @@ def _as_given(name: str, array: ArrayType, lengths: Array, given: list[int]) -> 
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class Fact:
     """A natural that is the same all over a program; `what` must be positive, if it says so."""
 

@@ -7,7 +7,7 @@ that lengths refer to, and coordinates named `A_crd`, are taken from it where th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 import numpy as np
@@ -17,6 +17,7 @@ from openwork.format.formats import Format
 from openwork.format.layouts import AOS
 from openwork.format.levels.base import positions
 from openwork.format.levels.width import index_dtype
+from openwork.frozen import frozen
 from openwork.skeletons.language.nodes import ArrayType, PairType, Scalar, Signature, Type
 from openwork.skeletons.language.stored import Typed, same_shape, typed
 from openwork.skeletons.run.data import pairs
@@ -24,7 +25,7 @@ from openwork.tensor.create import from_arrays
 from openwork.tensor.tensor import Tensor
 
 
-@dataclass(frozen=True)
+@frozen
 class Origin:
     """What a program that was a statement knows of the tensors that it is called with.
 

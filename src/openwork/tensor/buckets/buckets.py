@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from openwork.algebra.types import BOOL
 from openwork.errors import DataError, ScheduleError, ShapeError
 from openwork.format.formats import as_format
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, Apply, Assignment, Expr, IndexVar, TensorVar
 from openwork.index.show import show
 from openwork.index.terms import as_variable
@@ -25,7 +26,7 @@ from openwork.tensor.kernel.target import Loader
 Make = Callable[[Assignment], Any]  # a statement without a schedule
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Buckets:
     """A statement whose rows are computed in buckets, by the lengths of an operand's rows.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from openwork.errors import ScheduleError
+from openwork.frozen import frozen
 
 _PATTERN = re.compile(r"bucket\((\w+)((?:,\d{1,9}(?:=\w+)?)+)\)")
 
 
-@dataclass(frozen=True)
+@frozen
 class BucketChoice:
     """The arguments of `Statement.bucket`, as text.
 

@@ -6,7 +6,7 @@ them begins and how long it is. So values that change in place are seen, and not
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,6 +19,7 @@ from openwork.format.levels.compressed import CompressedLevel
 from openwork.format.levels.lengths import LengthsLevel
 from openwork.format.levels.permuted import PermutedLevel
 from openwork.format.levels.width import index_dtype
+from openwork.frozen import frozen
 from openwork.runtime.gpu.cuda import Cuda, DeviceStorage, is_on_gpu
 from openwork.runtime.storage import Storage
 from openwork.tensor.convert.pack import pack, unpack
@@ -26,7 +27,7 @@ from openwork.tensor.convert.pack import pack, unpack
 ROWS = Format([Compressed])
 
 
-@dataclass(frozen=True)
+@frozen
 class Bucket:
     """Some rows of an operand.
 
@@ -41,7 +42,7 @@ class Bucket:
     entries: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Partition:
     """How operands are partitioned into buckets.
 

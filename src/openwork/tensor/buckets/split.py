@@ -7,12 +7,13 @@ of the rows selects what is computed: `y(i) = select(rows(i), A(i,j) * x(j) + b(
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from openwork.algebra.operators import ADD, MAX, MIN, SELECT, Op
 from openwork.algebra.types import BOOL, Number, number
 from openwork.errors import ScheduleError
+from openwork.frozen import frozen
 from openwork.index.absence import without
 from openwork.index.checks import check
 from openwork.index.einstein import explicit
@@ -24,7 +25,7 @@ from openwork.tensor.buckets.rows import ROWS, has_lengths
 from openwork.tree import substitute, walk
 
 
-@dataclass(frozen=True)
+@frozen
 class Split:
     """How an assignment is split.
 

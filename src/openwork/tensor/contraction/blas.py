@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -11,6 +10,7 @@ from openwork.algebra import operators as ops
 from openwork.algebra.entries import Entry
 from openwork.format.formats import dense
 from openwork.format.layouts import AOS
+from openwork.frozen import frozen
 from openwork.index.einstein import insert_sums
 from openwork.index.nodes import Access, Apply, Assignment, Expr, IndexVar, Reduce
 from openwork.runtime.storage import Storage
@@ -51,7 +51,7 @@ def _is_array(access: Access) -> bool:
     return plain and len(set(access.vars)) == len(access.vars)
 
 
-@dataclass(frozen=True)
+@frozen
 class Product:
     """`lhs` as the product of `left` and `right`, which are given at `places`."""
 

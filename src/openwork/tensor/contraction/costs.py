@@ -6,9 +6,9 @@ Nanoseconds on one core; only their ratios matter. They were measured by bench/c
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from math import prod
 
+from openwork.frozen import frozen
 from openwork.index.nodes import IndexVar
 from openwork.tensor.contraction.sizes import Size, skew, spread
 
@@ -24,7 +24,7 @@ _MOVED = 3.0  # an element that BLAS needs elsewhere
 CALL = 1.5e4  # a step
 
 
-@dataclass(frozen=True)
+@frozen
 class Matrices:
     """The variables of a product of dense matrices, perhaps of many such products."""
 

@@ -8,10 +8,10 @@ with their neighbours only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import inf, prod
 
+from openwork.frozen import frozen
 from openwork.index.nodes import IndexVar
 from openwork.tensor.contraction.costs import step_cost
 from openwork.tensor.contraction.sizes import Size, join, spread
@@ -25,7 +25,7 @@ _MOST_ELEMENTS = 1 << 27
 Members = frozenset[int]  # of the factors, by number
 
 
-@dataclass(frozen=True)
+@frozen
 class Tree:
     """One step: the product of `parts`, which are factors, by number, or steps before."""
 

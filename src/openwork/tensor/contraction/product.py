@@ -7,12 +7,12 @@ for quaternions, factors stay in their order.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from openwork.algebra import operators as ops
 from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Op
 from openwork.algebra.types import Number
+from openwork.frozen import frozen
 from openwork.index.einstein import free_vars
 from openwork.index.nodes import Access, Apply, Assignment, Cast, Expr, IndexVar, Literal, Reduce
 from openwork.tree import Node, children, walk
@@ -22,7 +22,7 @@ from openwork.tree import Node, children, walk
 _SEMIRINGS = (ops.PLUS_TIMES, ops.MIN_PLUS, ops.MAX_PLUS, ops.OR_AND, ops.MAX_TIMES)
 
 
-@dataclass(frozen=True)
+@frozen
 class Product:
     """`node`: the sum by `add` over the variables `summed` of the product of `factors`.
 

@@ -7,12 +7,13 @@ estimate of databases. Where two sparse operands share one variable, it is count
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import exp, prod
 from typing import Any
 
 import numpy as np
 
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar
 from openwork.runtime.storage import Storage
 
@@ -20,7 +21,7 @@ from openwork.runtime.storage import Storage
 _MOST_COUNTED = 1 << 26
 
 
-@dataclass(frozen=True)
+@frozen
 class Size:
     """The entries of an operand, or of a result of a step.
 

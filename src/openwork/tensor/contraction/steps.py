@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -11,6 +11,7 @@ from openwork.algebra import operators as ops
 from openwork.algebra.entries import Entry
 from openwork.algebra.types import DType, computed, promote
 from openwork.format.formats import Format, dense
+from openwork.frozen import frozen
 from openwork.index.einstein import free_vars, insert_sums
 from openwork.index.nodes import (
     Access,
@@ -38,7 +39,7 @@ FormatOf = Callable[[Expr, Sequence[IndexVar], Any], Format]
 Make = Callable[[str, Sequence[int | None], Facts], Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class Steps:
     """Statements in the order they run: the last one computes the result.
 

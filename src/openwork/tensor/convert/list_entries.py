@@ -18,13 +18,13 @@ and another stores them from the part's first place in the list on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from openwork.algebra.operators import EQ, NE
 from openwork.algebra.types import Number
 from openwork.format.formats import Format
+from openwork.frozen import frozen
 from openwork.program.lower.base.names import index_array, value_array
 from openwork.program.nodes import (
     Apply,
@@ -56,7 +56,7 @@ _TO = Name("to")
 _POLLS = 1024
 
 
-@dataclass(frozen=True)
+@frozen
 class View:
     """The inputs of a level's formulas: its arrays, its extent and its parents."""
 
@@ -121,7 +121,7 @@ def over_parts(*body: Stmt) -> For:
     return For(CUT, Value(0), CUTS, block(*body), by=Threads(chunk=1), polls=1)
 
 
-@dataclass(frozen=True)
+@frozen
 class Listing:
     """What the programs depend on: the format, the types of all arrays, and what is dropped.
 

@@ -7,7 +7,7 @@ another method.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import nan, prod
 from types import SimpleNamespace
@@ -20,6 +20,7 @@ from openwork.format.formats import Format
 from openwork.format.levels import Level
 from openwork.format.levels.base import coordinates
 from openwork.format.levels.width import countable, index_dtype
+from openwork.frozen import frozen
 from openwork.pipeline import to_c
 from openwork.program.nodes import Program
 from openwork.program.verify import verify
@@ -39,7 +40,7 @@ _EACH = 16
 _LEAST = 1 << 12
 
 
-@dataclass(frozen=True)
+@frozen
 class Entries:
     """A list: coordinates by mode, values, and the sort keys; None if it is unsorted.
 

@@ -9,7 +9,6 @@ same as the levels' own `pack`; a level that packs otherwise is left to it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from openwork.format.formats import Format
@@ -23,6 +22,7 @@ from openwork.format.levels import (
     Range,
     Singleton,
 )
+from openwork.frozen import frozen
 from openwork.program.lower.base.names import value_array
 from openwork.program.nodes import (
     Array,
@@ -75,7 +75,7 @@ def located(level: Level) -> bool:
     return type(level).pack in known and (level.locates or level.finds)
 
 
-@dataclass(frozen=True)
+@frozen
 class Packing:
     """What the programs depend on: the format, and the types of all arrays.
 

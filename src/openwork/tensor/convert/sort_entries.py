@@ -7,8 +7,7 @@ part of the list has its own counters.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from openwork.frozen import frozen
 from openwork.program.nodes import (
     Array,
     Declare,
@@ -38,7 +37,7 @@ KEYS = Name("keys")
 _P = Name("p")
 
 
-@dataclass(frozen=True)
+@frozen
 class Key:
     """A sort key: the coordinate of a mode, its block (part 0), or its offset in the block (1)."""
 
@@ -53,7 +52,7 @@ class Key:
         return coordinate / self.tile if self.part == 0 else coordinate % self.tile
 
 
-@dataclass(frozen=True)
+@frozen
 class Sorting:
     """What the program depends on: the keys, and the types of the list and of the counters."""
 
@@ -114,7 +113,7 @@ class Sorting:
 ROWS, DIAGONALS = Name("rows"), Name("diagonals")
 
 
-@dataclass(frozen=True)
+@frozen
 class Marking:
     """What the program depends on: the modes of rows and columns, and the types of the list."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,12 +11,13 @@ import numpy as np
 from openwork.algebra.entries import Defined, Entry
 from openwork.format.layouts import AOS, PACKED
 from openwork.format.levels import ArrayFact, Level
+from openwork.frozen import frozen
 from openwork.runtime.storage import Array, Storage
 
 MOST_CELLS = 24
 
 
-@dataclass(frozen=True)
+@frozen
 class Runs:
     """The runs of a level, as far as they are shown.
 
@@ -30,7 +31,7 @@ class Runs:
     breaks: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True)
+@frozen
 class Row:
     """One array: its first cells, and how many there are in all.
 
@@ -51,7 +52,7 @@ class Row:
         return self.size - len(self.cells)
 
 
-@dataclass(frozen=True)
+@frozen
 class Part:
     """The arrays of one level, or the values."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from colorsys import hls_to_rgb
-from dataclasses import dataclass
 from html import escape
 
+from openwork.frozen import frozen
 from openwork.runtime.storage import Storage
 from openwork.tensor.draw.cells import Part, Row, layout
 from openwork.tensor.draw.text import summary, type_of
@@ -58,7 +58,7 @@ _STYLE = f"""\
 """
 
 
-@dataclass(frozen=True)
+@frozen
 class _Placed:
     """A row with the coordinates of its boxes."""
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from openwork.algebra.types import DType, Number, number
 from openwork.format.formats import Format
+from openwork.frozen import frozen
 from openwork.runtime.storage import Storage
 
 
-@dataclass(frozen=True)
+@frozen
 class Facts:
     """Format, element type, and the value of absent entries. Equal facts share kernels.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +21,7 @@ from openwork.algebra.types import DType, Number, as_dtype, number
 from openwork.errors import DataError, FormatError, ShapeError
 from openwork.format.formats import CSC, CSF, CSR, DCSR, Format, dense
 from openwork.format.layouts import AOS
+from openwork.frozen import frozen
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.convert.convert import convert
 from openwork.tensor.convert.pack import (
@@ -53,7 +54,7 @@ from openwork.tensor.exchange.validate import (
 _ROWS_IN_ANY_CASE, _ROWS_PER_ENTRY = 1 << 26, 16
 
 
-@dataclass(frozen=True)
+@frozen
 class Wish:
     """The properties that the caller wants; None leaves one to the object."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from io import BytesIO
 from math import prod
 from typing import IO, Any
@@ -22,6 +21,7 @@ from openwork.algebra.entries import SCALARS, Complex, Entry
 from openwork.algebra.types import SUPPORTED
 from openwork.errors import DataError, FormatError
 from openwork.format.formats import CSC, CSF, CSR, DCSC, DCSR, Format, dense
+from openwork.frozen import frozen
 from openwork.runtime.memory import check_memory
 from openwork.runtime.storage import Array, as_complex
 from openwork.tensor.create import from_arrays, tensor
@@ -54,7 +54,7 @@ _MOST_SHRUNK = 1032
 _UNPACKED_ANYWAY = 1 << 20  # bytes
 
 
-@dataclass(frozen=True)
+@frozen
 class _Descriptor:
     """The contents of the JSON descriptor, validated."""
 

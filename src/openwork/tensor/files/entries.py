@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openwork.algebra.entries import SCALARS, Entry
 from openwork.algebra.types import DType, as_dtype
 from openwork.format.formats import DCSR, Format, as_format
+from openwork.frozen import frozen
 from openwork.runtime.memory import check_memory
 from openwork.runtime.storage import Array
 from openwork.tensor.create import tensor
@@ -17,7 +16,7 @@ from openwork.tensor.functions.entry import named
 from openwork.tensor.tensor import Tensor
 
 
-@dataclass(frozen=True)
+@frozen
 class Request:
     """The properties that the caller of `read` wants; None leaves one to the file."""
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import IO
 
 import numpy as np
 
 from openwork.errors import DataError, FormatError
+from openwork.frozen import frozen
 from openwork.tensor.exchange.validate import LARGEST_EXTENT
 from openwork.tensor.files.entries import Request, from_entries
 from openwork.tensor.files.lines.entry_lines import read_rows
@@ -27,7 +27,7 @@ _EXACT = {"int64": "integer", "uint64": "unsigned-integer"}
 _SHAPE = re.compile(rb"#\s*shape:((?:\s+[0-9]{1,19})+)\s*\Z")
 
 
-@dataclass(frozen=True)
+@frozen
 class _Header:
     """The contents of the lines before the first entry."""
 

@@ -6,7 +6,6 @@ Matrices and vectors; coordinate and array; all fields and symmetries, which are
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import scipy
 from scipy import sparse
 
 from openwork.errors import FormatError
+from openwork.frozen import frozen
 from openwork.runtime.storage import Array
 from openwork.tensor.exchange.validate import LARGEST_EXTENT
 from openwork.tensor.files.entries import (
@@ -35,7 +35,7 @@ _WORDS = (("object", ("matrix", "vector")), ("format", ("coordinate", "array")))
 _MOST_DIGITS = 25
 
 
-@dataclass(frozen=True)
+@frozen
 class _Header:
     """The contents of the first lines of a file."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from openwork.algebra.entries import Complex, Entry
 from openwork.errors import DataError, FormatError
 from openwork.format.formats import Format
 from openwork.format.layouts import AOS
+from openwork.frozen import frozen
 from openwork.runtime.storage import as_complex
 from openwork.tensor.files.archive import read_archive, write_archive
 from openwork.tensor.files.binsparse import read_binsparse, write_binsparse
@@ -29,7 +29,7 @@ Reader = Callable[[Source, Request], Tensor]
 Writer = Callable[[Tensor, str], Callable[[Any], None]]
 
 
-@dataclass(frozen=True)
+@frozen
 class Kind:
     """A file type: its extensions, reader and writer.
 

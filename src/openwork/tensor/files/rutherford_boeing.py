@@ -6,13 +6,13 @@ Only one assembled matrix is read, no right-hand sides or element matrices.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
 from scipy import sparse
 
 from openwork.errors import FormatError
+from openwork.frozen import frozen
 from openwork.runtime.storage import Array
 from openwork.tensor.exchange.validate import LARGEST_EXTENT
 from openwork.tensor.files.entries import Request, from_entries
@@ -30,7 +30,7 @@ _CARD = 80  # characters of a line
 _CHUNK = 1 << 13
 
 
-@dataclass(frozen=True)
+@frozen
 class _Header:
     field: str
     symmetry: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 
 from openwork.algebra import operators as ops
@@ -11,6 +10,7 @@ from openwork.algebra.operators import Semiring
 from openwork.algebra.types import DType, as_dtype, computed
 from openwork.errors import ParseError, ShapeError, Span
 from openwork.format.formats import Format, as_format, dense
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, Apply, Assignment, Cast, Expr, IndexVar
 from openwork.index.semiring import semiring_named, under
 from openwork.tensor.convert.pack import check_order
@@ -81,7 +81,7 @@ def einsum(
 Mode = str | int  # a letter, or a mode of the ellipsis, counted from the last one
 
 
-@dataclass(frozen=True)
+@frozen
 class Spec:
     """Parsed subscripts: the names of the modes of each operand and of the result."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from openwork.algebra.entries import (
 from openwork.algebra.meaning import meaning
 from openwork.algebra.types import as_dtype
 from openwork.errors import FormatError, InternalError, ParseError
+from openwork.frozen import frozen
 from openwork.index.nodes import Apply, Expr, Literal, Parameter
 from openwork.index.terms import Term, as_expr
 from openwork.tree import walk
@@ -281,7 +282,7 @@ def _attributes(entry: Entry) -> tuple[str, ...]:
     return entry.names if isinstance(entry, Defined) else entry.fields
 
 
-@dataclass(frozen=True)
+@frozen
 class Traced:
     """A formula that was recorded from a Python function: an expression for each field."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from openwork.algebra.operators import Op
 from openwork.algebra.types import number
 from openwork.format.levels.width import index_dtype
+from openwork.frozen import frozen
 from openwork.index.absence import without
 from openwork.index.nodes import Absent, Access, Apply, Assignment, Cast, Expr, IndexVar, Reduce
 from openwork.runtime.memory import available, check_memory
@@ -29,7 +29,7 @@ _MANY = 1 << 16
 _SHARE = 4
 
 
-@dataclass(frozen=True)
+@frozen
 class Entries:
     """The number of entries of an expression over `vars`: from `least` to `most`."""
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from operator import index
 
 from openwork.errors import ShapeError
 from openwork.format.formats import Format
 from openwork.format.levels import Compressed, Dense, Level
+from openwork.frozen import frozen
 from openwork.runtime.storage import Storage
 from openwork.tensor.convert.convert import convert
 
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Layout:
     """The number of the index variable of each mode, for every operand and the result.
 

@@ -7,7 +7,6 @@ a sparse tensor the window is applied level by level, so a row is found without 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import index
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 
 from openwork.algebra.entries import Entry
 from openwork.errors import ParseError, ShapeError
+from openwork.frozen import frozen
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.convert.pack import differs, to_dense
 from openwork.tensor.exchange.records import as_records
@@ -26,7 +26,7 @@ Shape = tuple[int, ...]
 _ENDS = {int, type(None)}
 
 
-@dataclass(frozen=True)
+@frozen
 class Gather:
     """Arrays of integers for several modes, which are read together; all have this shape."""
 
@@ -35,7 +35,7 @@ class Gather:
     shape: Shape
 
 
-@dataclass(frozen=True)
+@frozen
 class Selection:
     """A subscript of a tensor: a window or a number for each mode, and perhaps a gather.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from time import perf_counter
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from openwork.errors import OpenworkError, ScheduleError
+from openwork.frozen import frozen
 from openwork.loops.schedule.machines import Gpu
 from openwork.recipes.products import Pick
 from openwork.runtime.host.threads import available_cpus
@@ -36,7 +37,7 @@ _SHARE = 0.85  # of the time is for measuring
 Matrix = tuple[str, tuple[int, int], Any, Any]  # name, shape, rows and columns of entries
 
 
-@dataclass(frozen=True)
+@frozen
 class Calibrated:
     """What a calibration found.
 
@@ -127,7 +128,7 @@ def generated(size: float) -> Iterator[Matrix]:
     yield rows("some long rows", lengths, many(40_000))
 
 
-@dataclass(frozen=True)
+@frozen
 class Sweep:
     """Measures what tables may choose, for every matrix.
 

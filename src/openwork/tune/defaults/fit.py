@@ -8,10 +8,10 @@ moves one constant at a time, or two, as long as that helps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import exp, log
 from random import Random
 
+from openwork.frozen import frozen
 from openwork.loops.schedule.machines import Gpu
 from openwork.loops.schedule.statistics import Rows
 from openwork.recipes.devices.tables import constants, with_constant
@@ -27,7 +27,7 @@ _WORTHWHILE = 1e-4  # the gain that a constant is moved for
 Schedules = Callable[[Pick, "Case"], str]
 
 
-@dataclass(frozen=True)
+@frozen
 class Case:
     """A product of one matrix, and how long it took under many schedules.
 
@@ -62,7 +62,7 @@ class Case:
         return min(self.times.values())
 
 
-@dataclass(frozen=True)
+@frozen
 class Regret:
     """What a table loses: the geometric mean over cases, and the worst."""
 
@@ -79,7 +79,7 @@ class Regret:
         return f"{self.mean:.3f}, worst {self.worst:.2f}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Fit:
     """Fits tables to cases.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import cast
 
@@ -12,6 +12,7 @@ from openwork.algebra.types import Number
 from openwork.errors import ScheduleError
 from openwork.format.formats import dense
 from openwork.format.levels import KeyLevel
+from openwork.frozen import frozen
 from openwork.index.absence import without
 from openwork.index.nodes import Absent, Access, Apply, Expr, IndexVar, Literal, TensorVar
 from openwork.index.show import show
@@ -67,7 +68,7 @@ def precompute(
     return check_nest(with_nest(plan, cast(Stmt, put(nest_of(plan.loops))), *aliases))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Site:
     """Where the expression is: the loops around it that lie directly inside each other."""
 
@@ -160,7 +161,7 @@ def _terms(expr: Expr, op: Op) -> list[Expr]:
     return [expr]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Workspace:
     """The statement that fills a workspace and reads it."""
 

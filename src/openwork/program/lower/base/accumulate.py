@@ -8,12 +8,12 @@ final sum is added atomically.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import cast
 
 from openwork.algebra.operators import Op
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Assign, Forall, Sequence as Then, Stmt, Where
 from openwork.loops.plan.assembly import accesses_of
@@ -46,7 +46,7 @@ _WIDE_TILE_BYTES = 1024
 Each = Callable[[p.Stmt], p.Stmt]  # a statement for each column of a tile
 
 
-@dataclass(frozen=True)
+@frozen
 class Open:
     """What remains open of a result where a sum begins: places within blocks, and columns."""
 
@@ -54,7 +54,7 @@ class Open:
     column: IndexVar | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Accumulators:
     """Register accumulators of one kernel; `shape` lowers the loop that they accumulate over."""
 

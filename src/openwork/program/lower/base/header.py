@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import cast
 
 from openwork.algebra.operators import OR, Op
 from openwork.errors import InternalError, ScheduleError
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, TensorVar
 from openwork.loops.nodes import (
     Assign,
@@ -42,7 +42,7 @@ _UNITS = {
 _COMBINED = (OutputRaceStrategy.Temporary, OutputRaceStrategy.ParallelReduction)
 
 
-@dataclass(frozen=True)
+@frozen
 class Header:
     """A loop `for (counter = lo; counter < hi; counter++)`, which may be parallel.
 

@@ -7,7 +7,7 @@ and loop variables i, j, k, ... from the outermost in.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, lru_cache
 from types import SimpleNamespace
 
@@ -21,6 +21,7 @@ from openwork.format.layouts import (
     placement,
 )
 from openwork.format.levels import ArrayFact
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.fresh import fresh_name
 from openwork.loops.plan.blocks import Block
@@ -89,7 +90,7 @@ class LevelView(SimpleNamespace):
         return names.parents(access, level)
 
 
-@dataclass(frozen=True)
+@frozen
 class Names:
     """The naming of one kernel."""
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from openwork.frozen import frozen
 from openwork.index.nodes import IndexVar
 from openwork.loops.nodes import Forall, Stmt
 from openwork.program.nodes import Block, Expr
 
 
-@dataclass(frozen=True)
+@frozen
 class At(Forall):
     """`body` for one value of `var`: the known one, or `value`, from which others follow."""
 
@@ -25,7 +26,7 @@ def at_each(variables: Sequence[IndexVar], body: Stmt) -> Stmt:
     return body
 
 
-@dataclass(frozen=True)
+@frozen
 class Shaped(Forall):
     """A loop that `shape` lowers at the point that a scope describes."""
 

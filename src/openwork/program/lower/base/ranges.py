@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.relations import Pos
 from openwork.program.nodes import Binary, Expr, Value, arithmetic, compare
 from openwork.tree import replace
 
 
-@dataclass(frozen=True)
+@frozen
 class Count:
     """What is known about the number of values.
 
@@ -29,7 +30,7 @@ class Count:
         return replace(self, fixed=fixed, multiple=fixed or 1)
 
 
-@dataclass(frozen=True)
+@frozen
 class Edges:
     """Conditions for a window to be the first, and the last, of all; None if it certainly is."""
 
@@ -47,7 +48,7 @@ def _both(one: Expr | None, other: Expr | None) -> Expr | None:
     return Binary("&&", one, other)
 
 
-@dataclass(frozen=True)
+@frozen
 class Seams:
     """The ends of a window of coordinates, either of which may cut nothing off.
 
@@ -58,7 +59,7 @@ class Seams:
     places: Mapping[Access, tuple[Expr, Expr]]
 
 
-@dataclass(frozen=True)
+@frozen
 class Range:
     """The values of a variable: from `lo` to `hi`, exclusive.
 
@@ -97,7 +98,7 @@ def first_values(fixed: int) -> Range:
     return Range(Value(0), Value(fixed), Count(fixed, fixed or 1))
 
 
-@dataclass(frozen=True)
+@frozen
 class Stretch:
     """A range of the pairs of two fused variables, and how it bounds the inner one.
 
@@ -120,7 +121,7 @@ class Stretch:
         return Range(self.first + lo, self.first + hi)
 
 
-@dataclass(frozen=True)
+@frozen
 class Seam:
     """The pairs of `outer` and an inner variable between two cuts, and how they bound the latter.
 

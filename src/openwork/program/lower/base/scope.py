@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.fresh import fresh_name
 from openwork.loops.nodes import Stmt
@@ -18,7 +19,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True)
+@frozen
 class Place:
     """A position in a level, or with `end` the run of positions that share a coordinate."""
 
@@ -31,7 +32,7 @@ class Place:
         return self.position if self.end is None else self.end - 1
 
 
-@dataclass(frozen=True)
+@frozen
 class Tile:
     """`width` columns from `first` on, to which a loop over `var` is restricted.
 
@@ -51,7 +52,7 @@ class Tile:
         return For(at, Value(0), Value(self.width), body, unrolled=True)
 
 
-@dataclass(frozen=True)
+@frozen
 class Bounds:
     """The ranges of variables at a point of the program.
 
@@ -72,7 +73,7 @@ class Bounds:
         return any(v in self.windows or v in self.stretches for v in variables)
 
 
-@dataclass(frozen=True)
+@frozen
 class Sharing:
     """How threads share a point of the program.
 
@@ -95,7 +96,7 @@ class Sharing:
         return replace(self, atomic=self.atomic - {tensor})
 
 
-@dataclass(frozen=True)
+@frozen
 class Part:
     """The positions of an operand that a thread takes, run by run.
 
@@ -106,7 +107,7 @@ class Part:
     parents: tuple[Expr | None, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Taken:
     """Names in use: `here`, in code around this point, and `lasting`, anywhere in the program."""
 
@@ -114,7 +115,7 @@ class Taken:
     lasting: set[str] = field(default_factory=set)  # one set for the whole program
 
 
-@dataclass(frozen=True)
+@frozen
 class Scope:
     """Bound coordinates, places reached in each tensor, accumulators, names in use.
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
+from openwork.frozen import frozen
 from openwork.index.nodes import IndexVar
 
 Width = tuple[tuple[str, int, str], str]  # (tensor, level, array) and its element type
 
 
-@dataclass(frozen=True)
+@frozen
 class LongLoops:
     """Loops that run for longer than Ctrl-C should take, and so poll the interrupt flag.
 
@@ -23,7 +24,7 @@ class LongLoops:
     kernel: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Specialization:
     """Properties that distinguish the kernels of one plan: where they agree, the code is the same.
 

@@ -9,7 +9,6 @@ that the result is appended in order, unless nothing depends on their order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,6 +18,7 @@ from openwork.algebra.operators import Op
 from openwork.algebra.types import named
 from openwork.errors import InternalError
 from openwork.format.levels import is_hashed
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.program.elements import combine, converted
 from openwork.program.lower.base.names import Names
@@ -53,7 +53,7 @@ from openwork.tree import replace
 _MOST_LOCAL = 128
 
 
-@dataclass(frozen=True)
+@frozen
 class Workspace:
     """The arrays of one temporary that is not a scalar.
 
@@ -282,7 +282,7 @@ def is_blank(value: Value) -> bool:
     return not any(held.tobytes())
 
 
-@dataclass(frozen=True)
+@frozen
 class Workspaces:
     """All temporaries of a kernel that are not scalars, by tensor."""
 

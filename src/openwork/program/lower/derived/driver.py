@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openwork.format.levels import Level
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.absent import vanishes
 from openwork.loops.nodes import Stmt, written
@@ -16,7 +15,7 @@ from openwork.program.lower.base.scope import Scope
 from openwork.tree import walk
 
 
-@dataclass(frozen=True)
+@frozen
 class Driver:
     """The operand whose levels from `first` on are traversed as one, and their variables."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.index.nodes import IndexVar
 from openwork.loops.nodes import Forall, ParallelUnit, Stmt
 from openwork.loops.relations import Cut, Relation
@@ -37,7 +37,7 @@ Walk = Callable[[Forall, Range | None, Scope], p.Block]
 _PARTS = 64
 
 
-@dataclass(frozen=True)
+@frozen
 class Iteration:
     """The lowering of loops over derived variables; `answers` holds a `Loops` per kind of relation.
 
@@ -157,7 +157,7 @@ class Iteration:
         return block(*code, header.finish(body))
 
 
-@dataclass(frozen=True)
+@frozen
 class Loops(ABC, Generic[R]):
     """How loops over the children of a relation are lowered; `var` is one of them."""
 

@@ -13,11 +13,11 @@ their slice. Formulas of the level tell the entry at a place, and whether there 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 from openwork.errors import InternalError
 from openwork.format.levels import Level
+from openwork.frozen import frozen
 from openwork.loops.nodes import Forall, Stmt, written
 from openwork.program import nodes as p
 from openwork.program.lower.base.context import Context
@@ -32,7 +32,7 @@ from openwork.tree import replace, substitute
 Lower = Callable[[Stmt, Scope], p.Block]
 
 
-@dataclass(frozen=True)
+@frozen
 class Places:
     """The lowering of loops along the places of one operand, whose last fused level has them."""
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.index.nodes import IndexVar
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import Relation
@@ -30,7 +30,7 @@ Ends = tuple[Expr, Expr]
 ZERO = Value(0)
 
 
-@dataclass(frozen=True)
+@frozen
 class Recovery:
     """The values of one kernel's variables; `answers` holds a `Values` per kind of relation."""
 
@@ -118,7 +118,7 @@ class Recovery:
         return above.position_window(var, scope)
 
 
-@dataclass(frozen=True)
+@frozen
 class Values(ABC, Generic[R]):
     """The questions to a relation about the values of its children; `var` is one of them."""
 

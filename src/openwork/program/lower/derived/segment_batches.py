@@ -20,10 +20,10 @@ the rows are. Behind the last position a batch loads its entry again, and adds n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from openwork.errors import InternalError
 from openwork.format.formats import dense
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.nodes import Forall
 from openwork.program import nodes as p
@@ -76,7 +76,7 @@ def _leaves(node: Node) -> Iterator[Node]:
             yield from _leaves(child)
 
 
-@dataclass(frozen=True)
+@frozen
 class SegmentBatches:
     """The lowering of one loop along positions, by batches of `size` entries."""
 

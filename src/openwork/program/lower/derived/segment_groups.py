@@ -12,9 +12,8 @@ a group can reduce a whole segment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.index.nodes import Access
 from openwork.loops.nodes import Assign, Forall
 from openwork.program import nodes as p
@@ -42,7 +41,7 @@ def reads_workspace(ctx: Context, loop: Forall) -> bool:
     return bool(reads) and all(a.tensor in ctx.workspaces.table and not ctx.lists(a) for a in reads)
 
 
-@dataclass(frozen=True)
+@frozen
 class SegmentGroups:
     """The lowering of one such loop over a tile of positions."""
 

@@ -20,8 +20,8 @@ others are stored without atomics.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from openwork.frozen import frozen
 from openwork.index.nodes import Access
 from openwork.loops.nodes import Forall, Sequence as Then, written
 from openwork.loops.relations import Pos
@@ -38,7 +38,7 @@ from openwork.tree import replace, walk
 Walk = Callable[[Forall, Range | None, Scope], p.Block]
 
 
-@dataclass(frozen=True)
+@frozen
 class SegmentRuns:
     """The lowering of one loop along positions, a segment at a time."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from openwork.errors import InternalError
 from openwork.format.formats import dense
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar, TensorVar
 from openwork.loops.nodes import Assign, Forall, Stmt
 from openwork.program import nodes as p
@@ -23,7 +23,7 @@ _MOST_HELD = 32  # sums that stay in registers together
 Lower = Callable[[Stmt, Scope], p.Block]
 
 
-@dataclass(frozen=True)
+@frozen
 class SegmentSum:
     """A sum kept in `total` while `original` would update one entry; `body` adds to the sum.
 

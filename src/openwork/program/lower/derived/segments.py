@@ -18,8 +18,7 @@ latency. Levels between the one that selects the entry and the counted one are t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from openwork.frozen import frozen
 from openwork.loops.nodes import Forall
 from openwork.program import nodes as p
 from openwork.program.lower.base.nodes import at_each
@@ -32,7 +31,7 @@ from openwork.program.nodes import Declare, Expr, If, Name, Set, arithmetic, blo
 from openwork.tree import replace
 
 
-@dataclass(frozen=True)
+@frozen
 class Segments:
     """The lowering of one loop along positions, with its segment sums."""
 

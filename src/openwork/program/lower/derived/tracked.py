@@ -13,10 +13,10 @@ A sum into an entry that only the parents select stays in a register until its s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import (
     Assign,
@@ -48,7 +48,7 @@ from openwork.tree import Node, children, replace, walk
 _FEW = 16  # so few positions that searching the parents of the first would dominate
 
 
-@dataclass(frozen=True)
+@frozen
 class Tracked:
     """The lowering of loops along positions."""
 

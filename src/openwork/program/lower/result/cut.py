@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Forall
 from openwork.loops.plan.pieces import cut_variable
@@ -29,7 +28,7 @@ from openwork.program.nodes import (
 from openwork.tree import walk
 
 
-@dataclass(frozen=True)
+@frozen
 class Cut:
     """The partition of a loop over the values `whole`."""
 

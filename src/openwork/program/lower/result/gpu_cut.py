@@ -7,9 +7,8 @@ a column, before which it lies. Each piece then merges its part of the operands.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.nodes import Forall
 from openwork.loops.plan.pieces import measured
@@ -45,7 +44,7 @@ _REST, _FOUND, _MIDDLE = Name("cut_rest"), Name("cut_column"), Name("cut_middle"
 _MINE, _MOST, _THEIRS = Name("cut_mine"), Name("cut_most"), Name("cut_theirs")
 
 
-@dataclass(frozen=True)
+@frozen
 class RowCut(Cut):
     """Pieces of one row each, or of one stored row if an operand is sparse."""
 
@@ -68,7 +67,7 @@ class RowCut(Cut):
         return arithmetic("min", self.whole.size, self.ctx.positions(self.sparse, 0))
 
 
-@dataclass(frozen=True)
+@frozen
 class ShareCut(RowCut):
     """Pieces of `share` rows and entries in total: a merge path."""
 

@@ -8,9 +8,9 @@ total.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Tag
 from openwork.loops.plan.assembly import Append
 from openwork.program.gpu_nodes import MOST_SHARED, Address, Ask, ByOne, Scan
@@ -68,7 +68,7 @@ Before = Callable[[], list[Stmt]]
 After = Callable[[Rows], list[Stmt]]
 
 
-@dataclass(frozen=True)
+@frozen
 class DevicePieces(Pieces):
     """The assembly of one result by GPU units."""
 

@@ -10,10 +10,11 @@ the block's shared memory, *far* rows with a table or a bitmap in global memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from openwork.algebra.operators import ADD, MAX, MIN, Op
+from openwork.frozen import frozen
 from openwork.loops.plan.assembly import Append
 from openwork.program import nodes as p
 from openwork.program.gpu_nodes import MOST_SHARED, ByOne
@@ -55,7 +56,7 @@ _MOST = 1 << 29  # keys of a row, beyond which no memory would hold its table
 _ATOMIC = ("int32", "uint32", "int64", "uint64", "float32", "float64", "complex64", "complex128")
 
 
-@dataclass(frozen=True)
+@frozen
 class Table(Workspace):
     """A workspace that lists its keys, filled by GPU threads together.
 
@@ -259,7 +260,7 @@ class Table(Workspace):
         return [Set(self.bound, Value(0, _COUNT)), substitute(counted, own)]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Bound:
     """Rewrites code that inserts into code that counts the insertions."""
 

@@ -14,10 +14,10 @@ With a single thread there is one piece, whose private arrays become the result'
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from openwork.algebra.types import size_of
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, Stmt, Tag, written
 from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.pieces import cut_variable
@@ -70,7 +70,7 @@ _EACH = 32
 _NEAR, _MOST_EACH = 1 << 18, 1024
 
 
-@dataclass(frozen=True)
+@frozen
 class Pieces:
     """The assembly of one result in pieces."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openwork.algebra.operators import SELECT
+from openwork.frozen import frozen
 from openwork.index import nodes as index
 from openwork.loops.nodes import Assign, Stmt
 from openwork.program import nodes as p
@@ -14,7 +13,7 @@ from openwork.tree import Node, substitute, walk
 _MOST_OPERATORS = 6
 
 
-@dataclass(frozen=True)
+@frozen
 class Choice(Stmt):
     """`lhs op= c1 ? e1 : c2 ? e2 : ... : en`; every operand may be read, whichever holds."""
 

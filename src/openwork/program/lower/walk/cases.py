@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from openwork.algebra.operators import ADD
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar
 from openwork.loops.absent import followers
 from openwork.loops.nodes import Assign, Forall, Stmt, Where, written
@@ -32,7 +32,7 @@ from openwork.tree import replace, walk
 Lower = Callable[[Stmt, Scope], p.Block]
 
 
-@dataclass(frozen=True)
+@frozen
 class Cases:
     """A loop being lowered: its lattice, its participating operands, and the scope around it.
 

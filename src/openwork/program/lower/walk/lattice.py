@@ -10,9 +10,9 @@ a few, a loop has no lattice, and its code asks for each operand whether it is p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
+from openwork.frozen import frozen
 from openwork.index.nodes import Access
 from openwork.loops.absent import restrict
 from openwork.loops.nodes import Stmt
@@ -21,7 +21,7 @@ from openwork.loops.nodes import Stmt
 _MOST_POINTS, _MOST_OPTIONAL = 8, 6
 
 
-@dataclass(frozen=True)
+@frozen
 class Point:
     """Where the operands in `present` have entries and the others do not, execute `body`."""
 
@@ -29,7 +29,7 @@ class Point:
     body: Stmt | None  # None: no work
 
 
-@dataclass(frozen=True)
+@frozen
 class Lattice:
     """The points of a loop, the largest first.
 

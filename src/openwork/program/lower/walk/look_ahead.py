@@ -17,10 +17,9 @@ Coordinates keep the width they are stored in, which saves a conversion for each
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openwork.algebra.operators import SELECT
 from openwork.errors import InternalError
+from openwork.frozen import frozen
 from openwork.index.nodes import Access
 from openwork.program.lower.base.context import Context
 from openwork.program.lower.base.scope import Scope
@@ -43,7 +42,7 @@ from openwork.program.nodes import (
 from openwork.tree import replace
 
 
-@dataclass(frozen=True)
+@frozen
 class Ahead:
     """Two walkers with their coordinates in registers.
 

@@ -10,12 +10,12 @@ nothing, as in a minimum, and a sum adds a multiple of it.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from openwork.algebra import operators as ops
 from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Op
 from openwork.algebra.types import FLOAT64, DType
+from openwork.frozen import frozen
 from openwork.index.nodes import Absent, Access, Apply, Cast, Expr, IndexVar, Literal
 from openwork.index.show import show
 from openwork.loops.nodes import Assign, Forall, Stmt
@@ -31,7 +31,7 @@ from openwork.tree import replace, walk
 _TIMES = IndexVar("missing coordinates")
 
 
-@dataclass(frozen=True)
+@frozen
 class Repeated:
     """What is done at each coordinate without entries: `assign`, in `loops`, outermost first.
 

@@ -17,6 +17,7 @@ from itertools import combinations
 from openwork.algebra.operators import ADD
 from openwork.algebra.types import named, number
 from openwork.errors import InternalError, ScheduleError
+from openwork.frozen import frozen
 from openwork.index import nodes as index
 from openwork.index.absence import applied, without
 from openwork.index.nodes import Absent, Access
@@ -94,7 +95,7 @@ def works(stmt: Stmt, given: Known) -> When:
     raise InternalError(f"no rule of presence for {stmt}")
 
 
-@dataclass(frozen=True)
+@frozen
 class State:
     """When an expression is present, and its value where it is not."""
 

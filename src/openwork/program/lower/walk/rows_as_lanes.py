@@ -8,9 +8,9 @@ the same order as without vectors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import cast
 
+from openwork.frozen import frozen
 from openwork.index.nodes import Access
 from openwork.loops.nodes import Assign, Forall, ParallelUnit, Sequence as Then, Stmt, Where
 from openwork.loops.relations import Cut
@@ -29,7 +29,7 @@ from openwork.tree import replace, walk
 _MOST_WRITTEN_OUT = 32
 
 
-@dataclass(frozen=True)
+@frozen
 class Rows:
     """A loop over rows, the sums inside it, and the operand whose segments are summed."""
 
@@ -44,7 +44,7 @@ class Rows:
         return cast(Assign, self.sums.body).lhs
 
 
-@dataclass(frozen=True)
+@frozen
 class RowsAsLanes:
     """Loops over rows with interleaved segments; `lower` lowers their bodies."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from openwork.frozen import frozen
 from openwork.index.nodes import Access
 from openwork.loops.nodes import Assign
 from openwork.program import nodes as p
@@ -29,7 +29,7 @@ from openwork.tree import replace
 _MOST_TESTED = 32
 
 
-@dataclass(frozen=True)
+@frozen
 class Shape:
     """A loop over an underived variable, in one of three shapes.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from openwork.errors import InternalError
 from openwork.format.levels import Level
+from openwork.frozen import frozen
 from openwork.index.nodes import Access, IndexVar
 from openwork.program.lower.base.names import Names
 from openwork.program.lower.base.ranges import Range
@@ -31,7 +32,7 @@ from openwork.program.nodes import (
 from openwork.tree import replace, substitute
 
 
-@dataclass(frozen=True)
+@frozen
 class Participant:
     """The role of one access in a loop over one variable.
 
@@ -74,7 +75,7 @@ def _is_walked(level: Level) -> bool:
     return level.walks and not level.locates
 
 
-@dataclass(frozen=True)
+@frozen
 class Beside:
     """Interleaved segments, traversed together: one of them is that of parent `first + lane`."""
 
@@ -82,7 +83,7 @@ class Beside:
     lane: Expr
 
 
-@dataclass(frozen=True)
+@frozen
 class Walker:
     """An iterator over a segment of positions: from `position` to `end`, now at `coordinate`."""
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from openwork.errors import DataError, InternalError
 from openwork.format.levels.width import index_dtype
+from openwork.frozen import frozen
 from openwork.runtime.host.threads import thread_count
 from openwork.runtime.memory import check_memory
 from openwork.runtime.storage import Array
@@ -31,7 +31,7 @@ _AHEAD = 2  # blocks that wait for each thread
 Parser = Callable[[bytearray, int, Array, Array, int, int], tuple[int, int, int | None]]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Parsed:
     """A block of lines and its entries, up to the first bad line."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
+from openwork.frozen import frozen
 from openwork.runtime.storage import Array
 from openwork.tensor.files.lines.faults import shown
 from openwork.tensor.files.lines.source import Source
@@ -27,7 +27,7 @@ _NUMBER = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Fields:
     """The layout of numbers on lines, such as `(4E20.12)`: four per line, each 20 wide."""
 

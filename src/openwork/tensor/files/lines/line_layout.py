@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
 from openwork.algebra.types import COMPLEX128, FLOAT64, INT64, SUPPORTED, DType, Number
+from openwork.frozen import frozen
 from openwork.tensor.files.lines.faults import shown
 
 FIELDS = ("pattern", "real", "complex", "integer", "unsigned-integer")
@@ -38,7 +38,7 @@ class LineError(Exception):
         self.reason, self.hint = reason, hint
 
 
-@dataclass(frozen=True)
+@frozen
 class Layout:
     """The lines of a file: one-based coordinates and a value.
 
