@@ -1,6 +1,6 @@
 """The levels, one file each; `LEVELS` has the ones that text can name."""
 
-from openwork.format.levels.affine import AffineLevel, WindowLevel
+from openwork.format.levels.affine import AffineLevel
 from openwork.format.levels.banded import Diagonals, NumberedDiagonals, Range
 from openwork.format.levels.base import ArrayFact, Entries, Fault, Level, Packed, chain_end
 from openwork.format.levels.bitmap import Bitmap
@@ -59,7 +59,6 @@ __all__ = [
     "Range",
     "SideBySide",
     "Singleton",
-    "WindowLevel",
     "Sliced",
     "is_hashed",
     "chain_end",

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from openwork.format.levels.base import Level
-from openwork.format.levels.dense import DenseLevel
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,8 +23,8 @@ class AffineLevel(Level):
     finds = True
 
     @property
-    def window(self) -> tuple[int, int]:
-        return self.start, self.start + 1
+    def only(self) -> int:
+        return self.start
 
     def begin(self, a: Any, parent: Any) -> Any:
         return parent
@@ -48,22 +47,3 @@ class AffineLevel(Level):
 
     def __str__(self) -> str:
         return f"Affine({self.start}, {self.step})"
-
-
-@dataclass(frozen=True, repr=False)
-class WindowLevel(DenseLevel):
-    """A dense level whose coordinates outside of a window have nothing below them.
-
-    Not for users' formats.
-    """
-
-    start: int
-    stop: int
-    name = "Window"
-
-    @property
-    def window(self) -> tuple[int, int]:
-        return self.start, self.stop
-
-    def __str__(self) -> str:
-        return f"Window({self.start}, {self.stop})"

@@ -119,10 +119,10 @@ class Level:
     bits: int | None = None
 
     @property
-    def window(self) -> tuple[int, int] | None:
-        """Between which coordinates, the last exclusive, all entries of an outermost level lie.
+    def only(self) -> int | None:
+        """The only coordinate that an outermost level has; None for most.
 
-        None where that is not known; loops that need an entry are confined to it.
+        A loop that needs an entry is that one iteration.
         """
         return None
 

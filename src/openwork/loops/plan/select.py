@@ -20,7 +20,7 @@ from openwork.algebra.operators import Op
 from openwork.algebra.types import BOOL, DType, Number, number
 from openwork.errors import FormatError
 from openwork.format.formats import Format
-from openwork.format.levels import AffineLevel, Compressed, Dense, Level, Singleton, WindowLevel
+from openwork.format.levels import AffineLevel, Compressed, Dense, Singleton
 from openwork.frozen import frozen
 from openwork.index.absence import within
 from openwork.index.checks import moved_modes
@@ -113,17 +113,10 @@ def _format(tensor: TensorVar, mode: int, coordinate: Coordinate, border: bool) 
         return Format([AffineLevel(coordinate.start)])
     levels = zip(tensor.format.levels, tensor.format.order, strict=True)
     if any(each == mode and level.walks and not level.locates for level, each in levels):
-        return Format([_reached(coordinate), Compressed], (1, 0))
+        return Format([Dense, Compressed], (1, 0))
     if border:
         return Format([Dense, Compressed])
     return Format([Dense, AffineLevel(coordinate.start, coordinate.step)])
-
-
-def _reached(place: Affine) -> Level:
-    """The columns that a selection has entries in: all, or those of a window."""
-    if place.count is None:
-        return Dense
-    return WindowLevel(place.start, place.start + place.step * (place.count - 1) + 1)
 
 
 Pending = list[tuple[Op, IndexVar]]

@@ -314,9 +314,9 @@ class Lowering:
         if vectors is not None:
             return vectors
         cases = self._cases(loop, scope)
-        confined = None if window is not None else self._confined(cases)
-        if confined is not None and confined.count.fixed == 1 and loop.tag is None:
-            made = self.lower(At(loop.var, loop.body), scope.bind(loop.var, confined.lo))
+        only = None if window is not None or loop.tag is not None else self._only(cases)
+        if only is not None:
+            made = self.lower(At(loop.var, loop.body), scope.bind(loop.var, Value(only)))
             scope.taken.lasting.update(_declared(made))  # outside of any loop
             return made
         walked = {part.access for part in cases.parts if part.walk is not None}
@@ -329,16 +329,14 @@ class Lowering:
             return self._walk_positions(cases, window, drivers, walked)
         return _shaped(Shape(cases, window), drivers, walked)
 
-    def _confined(self, cases: Cases) -> Range | None:
-        """The coordinates that an operand has entries at, where nothing is left without it."""
+    def _only(self, cases: Cases) -> int | None:
+        """The only coordinate that an operand has, where nothing is left without it."""
         for part in cases.parts:
-            bounds = part.access.tensor.format.levels[0].window
-            if bounds is None or part.access.level_vars[0] != cases.var:
+            only = part.access.tensor.format.levels[0].only
+            if only is None or part.access.level_vars[0] != cases.var:
                 continue
             if vanishes(cases.loop.body, part.access, self.ctx.provenance):
-                lo, hi = bounds
-                single = lo + 1 == hi
-                return Range(Value(lo), Value(hi), Count(1 if single else None, most=hi - lo))
+                return only
         return None
 
     def _walk_positions(
