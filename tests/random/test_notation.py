@@ -114,13 +114,3 @@ def test_agrees_with_numpy(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
                 break
     if failures:
         pytest.fail("\n\n".join([f"{len(failures)} statements", *failures[:3]]), pytrace=False)
-
-
-@pytest.mark.needs_cc
-def test_a_window_among_merged_operands() -> None:
-    """Confined to the window, the merge wrote outside of its result."""
-    seed, batch = 701200, Batch()
-    case, rng = drawn(seed), np.random.default_rng(seed)
-    sets = [{name: made.array(rng) for name, made in case.operands.items()} for _ in range(SETS)]
-    kernel = kernel_of(case, sets[0], batch)
-    assert not any(wrong(case, kernel, arrays, seed) for arrays in sets)

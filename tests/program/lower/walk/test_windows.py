@@ -60,3 +60,21 @@ def test_a_dense_mode_is_not_searched() -> None:
 def test_entries_of_a_row_that_is_found_are_counted_once() -> None:
     made = source("y(j) = A(3, j)", "COO(2)")
     assert not re.search(r"for \([^;]*;[^;]*lower_bound", made)
+
+
+@pytest.mark.needs_cc
+def test_what_an_absent_row_is_subtracted_from() -> None:
+    """A window of one row was taken for the only row that counts, and the difference was lost."""
+    given = {
+        "T0": ow.tensor(
+            np.array([[6], [-3], [3], [0]]),
+            format="Lengths(1/3), Compressed(bits=8)(0), Bitmap(1%3)",
+        ),
+        "T1": ow.tensor(np.array([0, 5, 5, 2, 0]), format="Range(0)"),
+        "R2": ow.tensor(np.array([4])),
+        "T3": ow.tensor(np.zeros(4, "int64")),
+        "T4": ow.tensor(np.array([[-1, 5, 6]])),
+    }
+    text = "Y(j) = sum(i, T0(i(2,3),i) & ((T1(R2(i)) * T3(2)) - T4(i,j)))"
+    made = ow.parse(text, **given, Y=ow.empty(3, dtype="int64")).compile()()
+    np.testing.assert_array_equal(made.to_numpy(), [1, 3, 2])
