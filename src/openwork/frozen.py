@@ -94,9 +94,10 @@ def _key(cls: Any) -> _Key:
 def _equal(self: object, other: object) -> Any:
     if self is other:
         return True
-    if type(self) is not type(other):
+    kind = type(self)
+    if kind is not type(other):
         return NotImplemented
-    key = _key(type(self))
+    key = _keys.get(kind) or _key(kind)
     return key(self) == key(other)
 
 

@@ -37,6 +37,8 @@ _SIZES = {"float32": 4, "float64": 8}
 
 def in_chains(program: p.Program) -> p.Program:
     """`program` with long runs summed in several chains, where sums fill no more than a vector."""
+    if not any(isinstance(statement, InVectors) for statement in p.statements(program.body)):
+        return program
     pass_ = _Pass(program)
     body = pass_.node(program.body)
     if not pass_.chained:

@@ -109,6 +109,9 @@ def _loose(node: Node, names: set[str], written_out: bool = False) -> set[str]:
 
 
 def _marked(node: Node, widths: Mapping[str, int]) -> Node:
+    if not widths and not any(isinstance(n, Array) and n.vectors for n in walk(node)):
+        return node
+
     def mark(node: Node) -> Node | None:
         if isinstance(node, Array) and node.vectors != widths.get(node.name, 0):
             return replace(node, vectors=widths.get(node.name, 0))

@@ -157,7 +157,9 @@ def _pack_sorted(
         for other in columns[n + 1 : _told_apart(format.levels, n) + 1]:
             first[1:] |= other[1:] != other[:-1]
         starts = np.flatnonzero(first)
-        below = np.diff(starts, append=count)
+        ends = np.empty_like(starts)
+        ends[:-1], ends[-1:] = starts[1:], count
+        below = ends - starts
         coordinate = column[starts].astype(np.int64)
         entries = Entries(parent[starts], coordinate, below, parents, int(extent), claim)
         if any(fact.per == "parent" for fact in level.arrays):
