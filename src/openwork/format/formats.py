@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -362,6 +362,7 @@ _BY_ORDER = ("dense", "CSF", "COO")  # need no more than the number of modes
 _EXAMPLES = ("dense(2)", "CSF(3)", "COO(2)", "BSR(3, 3)", "CSB(4096, 4096)", "SELL(32)")
 
 
+@lru_cache(maxsize=1024)  # messages have it, which are often written for nothing
 def name_of(format: Format) -> str | None:
     """The public name of `format`, if it has one."""
     for name, known in NAMED.items():

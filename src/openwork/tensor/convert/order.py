@@ -33,7 +33,7 @@ def in_order(columns: Sequence[Array], extents: Sequence[int]) -> tuple[Array | 
     if not columns or len(columns[0]) < 2:
         return None, False
     key = _key(columns, extents)
-    steps = _steps(columns) if key is None else np.diff(key)
+    steps = _steps(columns) if key is None else key[1:] - key[:-1]
     if not (steps < 0).any():
         return None, bool((steps == 0).any())
     order = _sort(columns, extents, key)
