@@ -382,6 +382,24 @@ def test_transposes_do_not_conjugate() -> None:
         )
 
 
+@pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
+def test_semirings_of_users_over_records(target: str) -> None:
+    """Hermitian products: the left factor is conjugated, and sums are an operator, too."""
+    adjoint = ow.operator("adjoint", lambda a, b: ow.conj(a) * b, annihilator=0)
+    plus = ow.operator("plus", lambda a, b: a + b, identity=0, associative=True, commutative=True)
+    kind = entry.quaternion("float32")
+    A, x, y = matrix(kind, (5, 5), "A"), vector(kind, 5, "x"), ow.empty(5, dtype=kind, name="y")
+    stmt = ow.parse("y(i) = sum(j, adjoint(A(i,j), x(j)))", y=y, A=A, x=x, adjoint=adjoint)
+    wanted = compute("y(i) = conj(A(i,j)) * x(j)", y=y, A=A, x=x)
+    assert stmt.compile(target=target)().equals(wanted)
+    hermitian = ow.semiring("hermitian", plus, adjoint, 0)
+    assert ow.einsum("ij,j->i", A, x, semiring=hermitian).equals(wanted)
+    squares = ow.einsum("ij,jk->ik", A, A, semiring=hermitian)
+    assert squares.equals(A.conj() @ A)
+    assert ow.einsum("ij->i", A, semiring=hermitian).equals(A.sum(1))
+    assert adjoint(A, A).equals(A.conj() * A)
+
+
 def test_complex_numbers_become_records_and_back() -> None:
     kind, rng = entry.complex("float32"), np.random.default_rng(3)
     M = sp.random_array((5, 4), density=0.5, rng=rng) + 1j * sp.random_array((5, 4), rng=rng)
@@ -448,6 +466,13 @@ REFUSED = [
     ),
     (lambda q, b: q * ow.tensor(np.ones((3, 3, 1)), dtype=OWN), "E108", "here own<float64> * own<"),
     (lambda q, b: entry.define("a", ["c"], mul=lambda x, y: x.c * y.c + 1), "E111", "annihilates"),
+    (
+        lambda q, b: entry.define(
+            "a", ["c"], products={(entry.vector(2), False): (None, lambda v, x: x.c * v.r0c0 + 1)}
+        ),
+        "E111",
+        "the product vector 2<float64> * a<float64> distributes",
+    ),
     (lambda q, b: entry.define("a", ["c"], add=lambda x, y: x.c - y.c), "E111", "commutative"),
 ]
 

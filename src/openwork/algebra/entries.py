@@ -446,7 +446,7 @@ class Grid(Entry):
         return grid(self.columns, 1, self.element.acts_on)
 
     def of_matrices(self, matrices: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        high, wide = (n // each for n, each in zip(matrices.shape[-2:], self.outer, strict=True))
+        high, wide = matrices.shape[-2] // self.rows, matrices.shape[-1] // self.columns
         outer = matrices.shape[:-2]
         parts = matrices.reshape(*outer, self.rows, high, self.columns, wide).swapaxes(-3, -2)
         inner = self.element.components(self.element.of_matrices(parts))

@@ -65,14 +65,17 @@ class Meaning:
             numbers = [np.asarray(each).item() for each in self.formula(*split)]
         if not isinstance(self.result, Entry):
             return numbers[0]  # type: ignore[no-any-return]
-        unit = self.result.one or ()
-        times = next((n for n, each in zip(numbers, unit, strict=False) if each == 1), 0.0)
-        for multiple in (0.0, 1.0, float(times)):
-            if self.result.has(multiple) and np.array_equal(
-                numbers, self.result.numbers(multiple), equal_nan=True
-            ):
-                return multiple
-        raise InternalError(f"{numbers} is no multiple of one")
+        return multiple_of_one(self.result, numbers)
+
+
+def multiple_of_one(entry: Entry, numbers: Numbers) -> Number:
+    """The number that a record stands for: how many times one it is."""
+    unit = entry.one or ()
+    times = next((n for n, each in zip(numbers, unit, strict=False) if each == 1), 0.0)
+    for multiple in (0.0, 1.0, float(times)):
+        if entry.has(multiple) and np.array_equal(numbers, entry.numbers(multiple), equal_nan=True):
+            return multiple
+    raise InternalError(f"{numbers} is no multiple of one")
 
 
 def has_records(kinds: Sequence[Kind]) -> bool:
@@ -169,6 +172,14 @@ def _meaning(operator: str, entries: list[Entry]) -> Meaning | None:
             wide = left.over(widest(left.scalar, right.scalar))
             formula = _equal if operator == "eq" else _unequal
             return Meaning((wide, wide), BOOL, formula)
+        case "eq" | "ne", [Real(), Real()]:
+            return None
+        case "eq" | "ne", [left, Real()]:
+            formula = _is_number(left, operator == "eq")
+            return Meaning((left, _plain(entries[1])), BOOL, formula)
+        case "eq" | "ne", [Real(), right]:
+            turned = _is_number(right, operator == "eq")
+            return Meaning((_plain(entries[0]), right), BOOL, lambda a, b: turned(b, a))
         case "neg", [only] if only.sum is None:
             return _made((only,), only, lambda a: [-each for each in a])
         case "conj", [only]:
@@ -193,12 +204,36 @@ def _add(a: Numbers, b: Numbers) -> list[Any]:
     return [x + y for x, y in zip(a, b, strict=True)]
 
 
+def plus(entry: Entry) -> Formula:
+    """The sum of two elements of a type, as a formula."""
+    return _add if entry.sum is None else entry.sum
+
+
 def _subtract(a: Numbers, b: Numbers) -> list[Any]:
     return [x - y for x, y in zip(a, b, strict=True)]
 
 
 def _equal(a: Numbers, b: Numbers) -> list[Any]:
     return [reduce(and_, [x == y for x, y in zip(a, b, strict=True)])]
+
+
+def _is_number(entry: Entry, equal: bool) -> Formula:
+    """Whether an element is a number: so many times one. Without a one, only 0 is an element."""
+
+    def formula(a: Numbers, b: Numbers) -> list[Any]:
+        number, unit = b[0], entry.one
+        multiple = None if unit is None else [number * each if each else 0.0 for each in unit]
+        if multiple is not None and not any(entry.zero):  # 0 times one is zero
+            return (_equal if equal else _unequal)(a, multiple)
+        if equal:
+            zero = _equal([*a, number], [*entry.zero, 0.0])[0]
+            other = [] if multiple is None else [_equal(a, multiple)[0] & (number != 0)]
+            return [reduce(or_, [zero, *other])]
+        zero = _unequal([*a, number], [*entry.zero, 0.0])[0]
+        other = [] if multiple is None else [_unequal(a, multiple)[0] | (number == 0)]
+        return [reduce(and_, [zero, *other])]
+
+    return formula
 
 
 def _unequal(a: Numbers, b: Numbers) -> list[Any]:

@@ -14,12 +14,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from openwork.algebra.meaning import has_records, meaning
+from openwork.algebra.entries import Entry
+from openwork.algebra.meaning import has_records, meaning, multiple_of_one
 from openwork.algebra.types import (
     BOOL,
     DType,
     Kind,
     Number,
+    as_element,
     computed,
     number,
     promote,
@@ -133,14 +135,25 @@ class Op:
         """
         if has_records(kinds) and self.selects:
             return values[1] if values[0] else values[2]
-        if has_records(kinds):
+        if has_records(kinds) and self.definition is None:
             return meaning(self.name, tuple(kinds)).on_numbers(values)
+        if has_records((*kinds, result)):
+            return self._of_records(values, kinds, result)
         args = [
             np.array(number(v, self.argument_type(kinds, n)), dtype=self.argument_type(kinds, n))
             for n, v in enumerate(values)
         ]
         with np.errstate(all="ignore"):
             return cast(Number, np.asarray(self.ufunc(*args)).astype(result).item())
+
+    def _of_records(self, values: Sequence[Number], kinds: Sequence[Kind], to: DType) -> Number:
+        """A user's operator on numbers that stand for records: so many times one."""
+        args = [as_element(v, strong(kind)) for v, kind in zip(values, kinds, strict=True)]
+        with np.errstate(all="ignore"):
+            made = np.asarray(self.ufunc(*args))
+        if not isinstance(to, Entry):
+            return cast(Number, made.astype(to).item())
+        return multiple_of_one(to, [each.item() for each in to.split(to.cast(made))])
 
 
 def negative_power() -> DataError:

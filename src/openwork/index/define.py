@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from openwork.algebra.entries import Entry
+from openwork.algebra.meaning import has_records, meaning
 from openwork.algebra.operators import BUILTIN, Op, Semiring
-from openwork.algebra.types import BOOL, Kind, Number, as_dtype, number
+from openwork.algebra.types import BOOL, DType, Kind, Number, as_dtype, as_element, number
 from openwork.errors import InternalError, ParseError
 from openwork.index.nodes import Apply, Cast, Expr, Literal, Parameter
 from openwork.index.terms import Term, as_expr
@@ -171,9 +173,19 @@ def evaluate(expr: Expr, args: Sequence[Any]) -> Any:
             kinds = [_kind(value) for value in values]
             types = [op.argument_type(kinds, n) for n in range(len(values))]
             with np.errstate(all="ignore"):
-                arrays = [np.asarray(v).astype(t) for v, t in zip(values, types, strict=True)]
-                return np.asarray(op.ufunc(*arrays)).astype(op.result(kinds))
+                arrays = [_as(np.asarray(v), t) for v, t in zip(values, types, strict=True)]
+                if has_records(kinds) and not op.selects:
+                    return meaning(op.name, tuple(kinds)).on_arrays(arrays)
+                return _as(np.asarray(op.ufunc(*arrays)), op.result(kinds))
     raise InternalError(f"{expr} cannot stand in a definition")
+
+
+def _as(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    if not isinstance(dtype, Entry):
+        return array.astype(dtype)
+    if array.dtype.names is None:  # a number, so many times one
+        return np.broadcast_to(as_element(array.item(), dtype), array.shape)
+    return dtype.cast(array)
 
 
 def _kind(value: Any) -> Kind:

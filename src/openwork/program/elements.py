@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from openwork.algebra.operators import AND, LT, NOT, OR, Op
-from openwork.algebra.types import SUPPORTED, is_integer, is_unsigned, named, number
+from openwork.algebra.types import SUPPORTED, is_integer, is_record, is_unsigned, named, number
 from openwork.errors import InternalError
 from openwork.index import nodes as index
 from openwork.program.nodes import Apply, Convert, Expr, Value
@@ -60,7 +60,8 @@ def lower_value(
                 converted(lower_value(arg, coords, read, given), op.argument_type(kinds, n).name)
                 for n, arg in enumerate(args)
             )
-            if op.compares and lowered[0].type != lowered[1].type:
+            records = any(is_record(arg.type) for arg in lowered)
+            if op.compares and lowered[0].type != lowered[1].type and not records:
                 return _compared_exactly(op, *lowered)
             return Apply(op, lowered, expr.dtype.name)
     raise InternalError(f"no value for {expr}")

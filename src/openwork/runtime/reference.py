@@ -363,7 +363,7 @@ def _stays(ufunc: np.ufunc, dtype: DType) -> bool:
 
 def _compute(op: Op, values: Sequence[Array], kinds: Sequence[Kind], dtype: DType) -> Array:
     """`op` on arrays that are converted already, as an array of `dtype`."""
-    if has_records(kinds) and not op.selects:
+    if has_records(kinds) and op.definition is None and not op.selects:
         return convert(meaning(op.name, tuple(kinds)).on_arrays(values), dtype)
     args: list[Array | Number] = list(values)
     if op.definition is not None:  # a user's operator converts by itself, Python numbers last

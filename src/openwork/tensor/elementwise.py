@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from openwork.algebra.entries import Entry, widest
+from openwork.algebra.meaning import has_records
 from openwork.algebra.operators import BUILTIN, Op
-from openwork.algebra.types import DType, Kind, Number, holds, number
+from openwork.algebra.types import SUPPORTED, DType, Kind, Number, computed, holds, number, strong
 from openwork.errors import ParseError
 from openwork.format.formats import dense
-from openwork.index.nodes import Access, Apply, Expr, Literal, check_natural
+from openwork.index.nodes import Access, Apply, Expr, Literal, Parameter, apply, check_natural
 from openwork.index.terms import as_expr
 from openwork.runtime.storage import Storage
 from openwork.tensor.eager import KERNELS, Result, around, called, run, stand_in, variables
@@ -94,8 +96,17 @@ def _kind(value: Any) -> Kind:
 @lru_cache(maxsize=1024)
 def _types(operation: Operation, kinds: tuple[Kind, ...]) -> tuple[DType, ...]:
     """The type that each argument is converted to, and that of the result."""
+    if operation.op.definition is not None and has_records(kinds):
+        return _types_of_defined(operation.op, kinds)
     arguments = (operation.op.argument_type(kinds, n) for n in range(len(kinds)))
     return (*arguments, operation.op.result(kinds))
+
+
+def _types_of_defined(op: Op, kinds: tuple[Kind, ...]) -> tuple[DType, ...]:
+    """Those of a user's operator on records: Python's numbers are as precise as these."""
+    scalar = SUPPORTED[widest(*(kind.decoded.scalar for kind in kinds if isinstance(kind, Entry)))]
+    types = tuple(scalar if kind in (int, float) else computed(strong(kind)) for kind in kinds)
+    return (*types, apply(op, *(Parameter(n, each) for n, each in enumerate(types))).dtype)
 
 
 def _key(literal: Literal | None) -> object:

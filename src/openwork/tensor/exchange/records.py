@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
-from openwork.algebra.entries import Complex, Entry, Grid
+from openwork.algebra.entries import Complex, Entry, Grid, Real
 from openwork.algebra.types import SUPPORTED, as_dtype
 from openwork.errors import DataError, FormatError
 from openwork.format.formats import BSR, CSR, dense
@@ -32,10 +32,9 @@ def as_records(array: Array, entry: Entry, name: str) -> Array:
         if isinstance(known, Entry) and known.family == entry.family:
             return entry.cast(array)
         raise _no_records(array, entry, name)
-    if array.dtype.kind == "c" and isinstance(entry, Complex):
-        wide = entry.decoded
-        parts = np.ascontiguousarray(array, np.result_type(wide.scalar, "complex64"))
-        return entry.cast(parts.view(wide.dtype).reshape(array.shape))
+    if array.dtype.kind == "c" and _innermost(entry) is Complex:
+        parts = np.ascontiguousarray(array, np.result_type(entry.decoded.scalar, "complex64"))
+        array = parts.view(parts.real.dtype).reshape(*array.shape, 2)
     axes = len(entry.shape)
     if array.dtype.kind not in "biuf" or array.shape[array.ndim - axes :] != entry.shape:
         raise _no_records(array, entry, name)
@@ -47,6 +46,11 @@ def as_records(array: Array, entry: Entry, name: str) -> Array:
             hint="their length must be one, or zero",
         )
     return made
+
+
+def _innermost(entry: Entry) -> type[Entry]:
+    """What blocks of blocks consist of in the end."""
+    return _innermost(entry.element) if isinstance(entry, Grid) else type(entry)
 
 
 def _agree(decoded: Array, given: Array, entry: Entry) -> bool:
@@ -66,14 +70,13 @@ def _no_records(array: Array, entry: Entry, name: str) -> FormatError:
 
 def blocks_of(matrix: Any, entry: Entry, name: str) -> Any:
     """A SciPy BSR matrix with blocks as records: the values of a CSR matrix."""
-    outer = entry.outer if isinstance(entry, Grid) else ()
-    if tuple(matrix.blocksize) != (outer if len(outer) == 2 else (*outer, 1)):
+    if not isinstance(entry, Grid) or tuple(matrix.blocksize) != (entry.rows, entry.columns):
         raise FormatError(
             f"{name} has blocks of {matrix.blocksize}, which are no {entry.family}",
             code="E402",
             hint="matrix.tobsr(blocksize=(r, c)), and dtype=ow.entry.block(r, c, ...)",
         )
-    return as_records(matrix.data.reshape(-1, *entry.shape), entry, f"{name}.data")
+    return as_records(matrix.data.reshape(-1, *entry.outer), entry, f"{name}.data")
 
 
 def records_to_scipy(storage: Storage, name: str) -> Any:
@@ -83,10 +86,14 @@ def records_to_scipy(storage: Storage, name: str) -> Any:
         FormatError: E404 for other records, which SciPy does not have.
     """
     entry = storage.dtype
-    if isinstance(entry, Grid) and len(entry.shape) == 2:
-        storage = convert(storage, CSR)
-        arrays, blocks = storage.levels[-1], entry.components(storage.elements)
-        shape = tuple(n * each for n, each in zip(storage.shape, entry.outer, strict=True))
+    if isinstance(entry, Grid) and isinstance(entry.element, Real | Complex):
+        storage = convert(storage, CSR).astype(entry.decoded)  # SciPy has no half precision
+        arrays, numbers = storage.levels[-1], entry.decoded.components(storage.elements)
+        if isinstance(entry.element, Complex):
+            numbers = numbers.view(np.result_type(numbers.dtype, "complex64"))
+        sides = (entry.rows, entry.columns)
+        blocks = numbers.reshape(-1, *sides)
+        shape = tuple(n * each for n, each in zip(storage.shape, sides, strict=True))
         return sparse.bsr_array((blocks, arrays["crd"], arrays["pos"]), shape=cast(Any, shape))
     raise FormatError(
         f"{name} holds {entry}, which SciPy does not have",

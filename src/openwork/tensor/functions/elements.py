@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 
 from openwork.algebra import operators as ops
+from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Op
 from openwork.errors import ParseError
 from openwork.index import functions as of
 from openwork.index.define import operator
 from openwork.tensor.exchange.numpy_functions import implements
 from openwork.tensor.functions.join import as_tensor
+from openwork.tensor.rearrange.components import components
+from openwork.tensor.rearrange.shape import on_device_of
 from openwork.tensor.tensor import Tensor
 
 _INF = float("inf")
@@ -149,16 +152,23 @@ def nan_to_num(
 def isclose(
     a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
-    """Whether elements are equal within `atol + rtol * abs(b)`.
+    """Whether elements are equal within `atol + rtol * abs(b)`; records, number by number.
 
     >>> isclose(as_tensor([1.0, 2.0]), [1.0, 2.1]).to_numpy()
     array([ True, False])
     """
     left, right = as_tensor(a), as_tensor(b)
+    if isinstance(left.dtype, Entry) and isinstance(right.dtype, Entry):
+        near = isclose(_numbers(left), _numbers(right), rtol, atol, equal_nan)
+        return near.all(axis=-1)
     if left.dtype.kind not in "fc" and right.dtype.kind not in "fc":
         left = left.astype("float64")
     op = _NEAR_OR_NAN if equal_nan else _NEAR
     return _applied(op, left, right, rtol, atol)
+
+
+def _numbers(records: Tensor) -> Tensor:
+    return Tensor.of(on_device_of(records.storage, components(records.storage)))
 
 
 @implements(np.allclose)

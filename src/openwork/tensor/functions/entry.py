@@ -17,12 +17,14 @@ from openwork.algebra.entries import (
     Defined,
     Dual,
     Entry,
+    Formula,
     Grid,
+    Numbers,
     Quaternion,
     Real,
     Vector,
 )
-from openwork.algebra.meaning import meaning
+from openwork.algebra.meaning import meaning, plus
 from openwork.algebra.types import as_dtype
 from openwork.errors import FormatError, InternalError, ParseError
 from openwork.frozen import frozen
@@ -33,6 +35,8 @@ from openwork.tree import walk
 # By the other factor and whether it stands on the right: the result, None for the type itself, and
 # a function of both.
 Products = Mapping[tuple[object, bool], tuple[Entry | None, Callable[..., Any]]]
+
+Records = tuple[np.ndarray[Any, Any], ...]
 
 _LARGEST = 64  # numbers of a record: its formulas are written out
 
@@ -402,15 +406,48 @@ def check_laws(entry: Defined) -> None:
     if entry.invert([1.0] * entry.size) is not None:
         laws += _laws_of_inverses(entry, a)
     for law, got, wanted in laws:
-        left, right = entry.components(got), entry.components(wanted)
-        wrong = np.flatnonzero(~np.isclose(left, right, 1e-5, 1e-5, equal_nan=True).all(axis=-1))
-        if wrong.size:
-            at = wrong[0]
-            raise ParseError(
-                f"{entry}: it is false that {law}: {_shown(left[at])} is not {_shown(right[at])}",
-                code="E111",
-                hint=f"for the elements {a[at]}, {b[at]} and {c[at]}",
-            )
+        _check_law(entry, law, (entry.split(got), entry.split(wanted)), (a, b, c))
+    for other, right, result, formula in entry.products:
+        given = [rng.integers(-4, 5, (64, other.size)) / 2.0 for _ in range(2)]
+        others = tuple(other.records(each.reshape(64, *other.shape)) for each in given)
+        _check_product(entry, (other, right, result, formula), (a, b), others)
+
+
+def _check_product(
+    entry: Defined, made: tuple[Entry, bool, Entry, Formula], ours: Records, others: Records
+) -> None:
+    """Try what the compiler relies on in a product with another type."""
+    other, right, result, formula = made
+    (a, b), (x, y) = map(entry.split, ours), map(other.split, others)
+    none, nothing = ([np.full(64, number) for number in each.zero] for each in (entry, other))
+    zero = [np.full(64, number) for number in result.zero]
+
+    def mul(own: Numbers, foreign: Numbers) -> Numbers:
+        return formula(own, foreign) if right else formula(foreign, own)
+
+    name = f"{entry} * {other}" if right else f"{other} * {entry}"
+    sums = plus(result)(mul(a, x), mul(a, y)), plus(result)(mul(a, x), mul(b, x))
+    for law, got, wanted in (
+        ("distributes", mul(a, plus(other)(x, y)), sums[0]),
+        ("distributes", mul(plus(entry)(a, b), x), sums[1]),
+        ("has zeros that annihilate", mul(a, nothing), zero),
+        ("has zeros that annihilate", mul(none, x), zero),
+    ):
+        _check_law(entry, f"the product {name} {law}", (got, wanted), (*ours, *others))
+
+
+def _check_law(entry: Defined, law: str, sides: tuple[Numbers, Numbers], elements: Records) -> None:
+    """Refuse a type one of whose laws is false for some elements."""
+    left, right = (np.stack(np.broadcast_arrays(*side), -1) for side in sides)
+    wrong = np.flatnonzero(~np.isclose(left, right, 1e-5, 1e-5, equal_nan=True).all(axis=-1))
+    if wrong.size:
+        at = wrong[0]
+        *most, last = (str(each[at]) for each in elements)
+        raise ParseError(
+            f"{entry}: it is false that {law}: {_shown(left[at])} is not {_shown(right[at])}",
+            code="E111",
+            hint=f"for the elements {', '.join(most)} and {last}",
+        )
 
 
 def _shown(numbers: np.ndarray[Any, Any]) -> tuple[Any, ...]:

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from openwork.algebra.entries import Entry
 from openwork.algebra.operators import SELECT as _SELECT
 from openwork.algebra.types import as_dtype
-from openwork.errors import ShapeError
+from openwork.errors import ParseError, ShapeError
 from openwork.runtime.storage import Array
 from openwork.tensor.convert.pack import to_dense
 from openwork.tensor.exchange.numpy_functions import implements
@@ -62,6 +63,7 @@ def unique(ar: Any, return_counts: bool = False) -> Any:
 
 
 def _counted(given: Tensor, equal_nan: bool) -> tuple[Array, Array]:
+    _check_ordered(given, "unique")
     _, stored = given.to_coo()
     values, counts = np.unique(stored, return_counts=True, equal_nan=equal_nan)
     absent = given.size - len(stored)
@@ -106,6 +108,7 @@ def sort(
     array([[-1,  0,  3]])
     """
     given = as_tensor(a)
+    _check_ordered(given, "sort")
     if axis is None:
         return sort(given.ravel(), 0, descending=descending)
     (mode,) = check_axes(axis, given.order, given.name)
@@ -139,6 +142,7 @@ def argsort(
 ) -> Tensor:  # fmt: skip
     """The coordinates along a mode that put the elements in ascending order; dense."""
     given = as_tensor(a)
+    _check_ordered(given, "argsort")
     if axis is None:
         return argsort(given.ravel(), 0, descending=descending)
     (mode,) = check_axes(axis, given.order, given.name)
@@ -163,8 +167,32 @@ def _running(function: Any, a: Any, axis: int | None, dtype: Any, initial: bool)
     mode = 0 if axis is None else check_axes(axis, given.order, given.name)[0]
     array = to_dense(given.storage.host())
     array = array.reshape(-1) if axis is None else array
+    if isinstance(given.dtype, Entry):
+        return _dense(given, _running_records(function, array, mode, given.dtype, dtype))
     made = function(array, axis=mode, dtype=None if dtype is None else as_dtype(dtype))
     return _dense(given, made)
+
+
+def _running_records(function: Any, array: Array, mode: int, given: Entry, dtype: Any) -> Array:
+    """Sums of records, number by number; other types have no NumPy function."""
+    wanted = given.decoded if dtype is None else as_dtype(dtype)
+    if function is not np.cumsum or given.sum is not None or not isinstance(wanted, Entry):
+        raise ParseError(
+            f"running {'sums' if function is np.cumsum else 'products'} are not defined for "
+            f"{given}" + ("" if dtype is None else f" as {wanted}"),
+            code="E108",
+        )
+    return wanted.joined([np.cumsum(each, axis=mode) for each in wanted.split(wanted.cast(array))])
+
+
+def _check_ordered(given: Tensor, what: str) -> None:
+    """Refuse records, which have no order."""
+    if isinstance(given.dtype, Entry):
+        raise ParseError(
+            f"{what} is not defined for {given.dtype}, whose elements have no order",
+            code="E108",
+            hint="of one of their numbers: A.to_numpy()[..., 0]",
+        )
 
 
 @implements(np.cumsum)
@@ -191,7 +219,7 @@ def _cumulative(function: Any, identity: int) -> Any:
         made = _running(function, x, axis, dtype, True)
         if not include_initial:
             return made
-        array = made.to_numpy()
+        array = to_dense(made.storage.host())
         mode = 0 if axis is None else axis % array.ndim
         first = np.full((*array.shape[:mode], 1, *array.shape[mode + 1 :]), identity, array.dtype)
         return _dense(made, np.concatenate([first, array], mode))

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from openwork.algebra.types import Number
+from openwork.algebra.entries import Entry
+from openwork.algebra.types import Number, as_dtype, as_element
 from openwork.errors import ShapeError
 from openwork.format.formats import Format, as_format
+from openwork.tensor.convert.pack import unpack
 from openwork.tensor.create import empty, tensor
 from openwork.tensor.exchange.interop import usual
 from openwork.tensor.exchange.numpy_functions import implements
+from openwork.tensor.exchange.records import as_records
 from openwork.tensor.exchange.validate import check_shape
 from openwork.tensor.rearrange.shape import unraveled
 from openwork.tensor.tensor import Tensor
@@ -50,8 +53,18 @@ def full(
     inf
     """
     if format is None or as_format(format, len(check_shape(shape))).is_dense:
+        kind = None if dtype is None else as_dtype(dtype)
+        if isinstance(kind, Entry):
+            return tensor(np.full(check_shape(shape), _record(value, kind)), format)
         return tensor(np.full(check_shape(shape), value, dtype), format)  # type: ignore[call-overload]
     return empty(shape, np.asarray(value).dtype if dtype is None else dtype, format, fill=value)
+
+
+def _record(value: Any, entry: Entry) -> np.ndarray[Any, Any]:
+    """An element from a number, so many times one, or from its components."""
+    if np.ndim(value) == 0 and not isinstance(value, np.void):
+        return as_element(value, entry)
+    return as_records(np.asarray(value), entry, "the value")
 
 
 def _like(prototype: Any, dtype: Any, shape: Any) -> tuple[Any, Any, Any]:
@@ -100,7 +113,9 @@ def eye(
     """
     shape = check_shape((rows, rows if columns is None else columns))
     row = np.arange(max(0, -k), max(0, -k, min(shape[0], shape[1] - k)))
-    return tensor((np.stack([row, row + k]), np.ones(len(row), dtype)), format, shape=shape)  # type: ignore[call-overload]
+    kind = as_dtype(dtype)
+    values = np.full(len(row), as_element(1, kind))
+    return tensor((np.stack([row, row + k]), values), format, shape=shape, dtype=kind)
 
 
 @implements(np.diag)
@@ -117,11 +132,12 @@ def diag(v: Any, k: int = 0) -> Tensor:
         return given.diagonal(k)
     if given.order != 1:
         raise ShapeError(f"{given.name} has {given.order} modes: diag takes 1 or 2", code="E204")
-    (place,), values = given.to_coo()
+    coordinates, values = unpack(given.storage.host())
+    place = coordinates[0]
     size = given.shape[0] + abs(k)
     coords = np.stack([place, place]).astype(np.int64)
     coords[1 if k > 0 else 0] += abs(k)
-    return tensor((coords, values), "CSR", shape=(size, size))
+    return tensor((coords, values), "CSR", shape=(size, size), dtype=given.dtype)
 
 
 @implements(np.diagflat)
