@@ -63,7 +63,7 @@ test-choices: setup ## the tests with every combination of what they else take i
 	OPENWORK_EVERY_CHOICE=1 $(PYTEST) -n $(JOBS) --dist worksteal
 
 .PHONY: test-layouts
-test-layouts: setup ## run every combination of entry type, layouts, format, statement and target (an hour or two)
+test-layouts: setup ## run every combination of entry type, layouts, format, statement and target (20 minutes of a core)
 	$(PYTEST) -n $(JOBS) --dist worksteal -m layouts tests/whole/test_layouts.py
 
 check: setup ## lint, formatting, types

@@ -1,6 +1,6 @@
 """Layouts: every type of entries, in every layout and format, in statements on both targets.
 
-All combinations take an hour of a core, and `make test-layouts` runs them. Here each pair of
+All combinations take 20 minutes of a core, and `make test-layouts` runs them. Here each pair of
 choices occurs in some case. Every kernel is compared with the reference evaluator.
 """
 

@@ -93,7 +93,9 @@ class Op:
     def result(self, kinds: Sequence[Kind]) -> DType:
         """The element type of the result for arguments of `kinds`."""
         if self.selects:
-            return computed(promote(*kinds[1:]))
+            records = [kind for kind in kinds[1:] if isinstance(kind, Entry)]
+            weak = len(records) == 1 and any(kind in (int, float) for kind in kinds[1:])
+            return computed(promote(*(records if weak else kinds[1:])))
         if has_records(kinds):
             return meaning(self.name, tuple(kinds)).result
         if self.typing is None:

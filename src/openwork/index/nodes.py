@@ -371,6 +371,10 @@ def apply(op: Op, *args: Expr, span: Span | None = None) -> Apply:
 def _fitted(op: Op, to: DType, literal: Literal) -> Literal:
     """A Python number as an element of `to`; in a comparison, it may have another type."""
     value = literal.value
+    if isinstance(to, Entry) and op.selects and not to.has(value):
+        raise ParseError(
+            f"{value} is no {to.family}", code="E112", hint="only 0 is an entry of every type"
+        )
     if literal.typed is not None or not isinstance(value, int) or holds(to, value):
         return literal
     if op.compares:

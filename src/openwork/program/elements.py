@@ -89,6 +89,8 @@ def converted(value: Expr, type: str) -> Expr:
         from_float_to_int = isinstance(value.value, float) and is_integer(type)
         if not from_float_to_int:
             return Value(number(value.value, SUPPORTED[type]), type)
+    if isinstance(value, Value) and is_record(type):
+        return Value(value.value, type)
     return Convert(value, type)
 
 

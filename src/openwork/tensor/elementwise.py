@@ -11,7 +11,17 @@ import numpy as np
 from openwork.algebra.entries import Entry, widest
 from openwork.algebra.meaning import has_records
 from openwork.algebra.operators import BUILTIN, Op
-from openwork.algebra.types import SUPPORTED, DType, Kind, Number, computed, holds, number, strong
+from openwork.algebra.types import (
+    SUPPORTED,
+    DType,
+    Kind,
+    Number,
+    as_element,
+    computed,
+    holds,
+    number,
+    strong,
+)
 from openwork.errors import ParseError
 from openwork.format.formats import dense
 from openwork.index.nodes import Access, Apply, Expr, Literal, Parameter, apply, check_natural
@@ -189,7 +199,7 @@ def _number(value: Any, dtype: DType) -> Storage:
     """A number as the storage of a scalar tensor, of the type that the operator takes."""
     plain = value.item() if isinstance(value, np.generic) else value
     _check_fits(plain, dtype)
-    return Storage((), _SCALAR, dtype, (), np.array([plain], dtype=dtype))
+    return Storage.of_values((), _SCALAR, (), as_element(plain, dtype).reshape(1), 0)
 
 
 def _fits(value: Any, dtype: DType) -> bool:

@@ -32,7 +32,7 @@ FUNCTIONS: dict[str, Callable[[ow.Tensor], Any]] = {
     "any": lambda A: A.any(1),
     "all": lambda A: A.all(),
     "equal to a number": lambda A: A == 1,
-    "not equal to a number": lambda A: -1 != A,
+    "not equal to a number": lambda A: A != -1,
     "cumsum": lambda A: A.cumsum(0),
     "cumulative_sum": lambda A: np.cumulative_sum(A, axis=1, include_initial=True),
     "diag": lambda A: ow.diag(A[0]),
@@ -110,3 +110,19 @@ def test_blocks_are_scipys_in_every_precision() -> None:
 def test_matrices_of_vectors_come_back_from_their_expansion(kind: Any) -> None:
     A = ow.tensor((COORDS, np.ones((4, *kind.shape))), shape=(4, 3), dtype=kind, format=ow.CSR)
     assert kind.contract(A.expand()).equals(A)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-emulated"])
+def test_a_number_in_place_of_a_record(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENWORK_CHECK", "1")
+    A = ow.tensor((COORDS, np.ones((4, 4))), shape=(4, 3), dtype=Q, format=ow.CSR, name="A")
+    M, R = ow.tensor(A.to_numpy()[..., 0] < 1, name="M"), ow.empty((4, 3), dtype=Q, name="R")
+    made = ow.parse("R(i,j) = select(M(i,j), 2, A(i,j))", R=R, M=M, A=A).compile(target=target)()
+    wanted = np.where(M.to_numpy()[..., None], [2.0, 0, 0, 0], A.to_numpy())
+    np.testing.assert_array_equal(made.to_numpy(), wanted)
+    np.testing.assert_array_equal(ow.where(M, 2, A).to_numpy(), wanted)
+    np.testing.assert_array_equal(ow.where(M, 0, A).to_numpy(), A.to_numpy())
+    v = ow.tensor(np.ones((3, 2)), dtype=entry.vector(2))
+    assert ow.where(np.array([True, False, True]), v, 0).to_numpy().sum() == 4
+    with pytest.raises(ow.OpenworkError, match="1 is no vector 2"):
+        ow.where(np.array([True, False, True]), v, 1)
