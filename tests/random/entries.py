@@ -34,6 +34,7 @@ TURN = entry.define(
     {"c": "float64", "s": "float64"},
     one=(1, 0),
     mul=lambda s, t: (s.c * t.c - s.s * t.s, s.c * t.s + s.s * t.c),
+    inverse=lambda t: (t.c / (t.c * t.c + t.s * t.s), -t.s / (t.c * t.c + t.s * t.s)),
     products={
         (PAIR, True): (PAIR, lambda t, p: (t.c * p.u - t.s * p.v, t.s * p.u + t.c * p.v)),
     },

@@ -48,6 +48,7 @@ from openwork.index.checks import check, extents
 from openwork.index.einstein import explicit
 from openwork.index.nodes import (
     Access,
+    Apply,
     Assignment,
     Cast,
     Expr,
@@ -261,12 +262,22 @@ def unusual_format(modes: list[int], rng: random.Random) -> Format:
 
 def sometimes_ternary(data: Operand, rng: random.Random | None) -> Operand:
     """An operand, or one with -1, 0 and 1 in the bits of its coordinates."""
-    format, dtype = data.format, data.dtype
-    can = not isinstance(dtype, Entry) and dtype.kind in "if" and format.packed_array
-    if rng is None or not can or data.fill not in (-1, 0, 1) or rng.random() < 0.8:
+    if rng is None or not _can_be_ternary(data) or rng.random() < 0.8:
         return data
-    signs = np.sign(np.nan_to_num(data.values)).astype(dtype)
-    return data._replace(values=signs, format=format.with_layout("ternary"))
+    return always_ternary(data)
+
+
+def _can_be_ternary(data: Operand) -> bool:
+    signed = not isinstance(data.dtype, Entry) and data.dtype.kind in "if"
+    return signed and data.format.packed_array is not None and data.fill in (-1, 0, 1)
+
+
+def always_ternary(data: Operand) -> Operand:
+    """An operand with the signs of its elements in the bits of its coordinates, if it has any."""
+    if not _can_be_ternary(data):
+        return data
+    signs = np.sign(np.nan_to_num(data.values)).astype(data.dtype)
+    return data._replace(values=signs, format=data.format.with_layout("ternary"))
 
 
 def with_some_layout(format: Format, dtype: DType, rng: random.Random | None) -> Format:
@@ -466,12 +477,30 @@ class Draw:
             dtype = promote(dtype, self.dtype())
         shape = tuple(self.extents[v] for v in lhs_vars)
         fill = 0 if self.semiring is None else self.semiring.zero
+        dtype = self.result_type(rhs, dtype, op)
         result = self.data(shape, result_format, dtype, number(fill, dtype))
+        if op is None and set(used) == set(lhs_vars) and self.is_ternary(rhs):
+            result = always_ternary(result)
         tensor = TensorVar("Y", result.format, dtype, result.fill, shape)
         assignment = Assignment(Access(tensor, lhs_vars), rhs, op)
         if self.semiring is not None:
             assignment = under(self.semiring, assignment)
         return self.kept(assignment, result)
+
+    def result_type(self, rhs: Expr, dtype: DType, op: Op | None) -> DType:
+        """The type of a result that is `dtype` otherwise."""
+        return dtype
+
+    def is_ternary(self, expr: Expr) -> bool:
+        """Whether elements are -1, 0 and 1 whatever the data: products of ternary tensors."""
+        match expr:
+            case Access(tensor=tensor):
+                return self.tensors[tensor.name].format.layout == "ternary"
+            case Apply(op=op, args=args):
+                return op in (ops.MUL, ops.NEG, ops.MIN, ops.MAX) and all(
+                    map(self.is_ternary, args)
+                )
+        return False
 
     def kept(self, assignment: Assignment, result: Operand) -> Case:
         check(assignment)

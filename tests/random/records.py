@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from tests.random.analysis import HasValues, Unsafe
-from tests.random.entries import FAMILIES, PATH, UNIT
+from tests.random.entries import FAMILIES, PATH, TURN, UNIT
 from tests.random.generate import Case, Draw, Operand
 
 from openwork.algebra import operators as ops
-from openwork.algebra.entries import Complex, Entry, Quaternion
+from openwork.algebra.entries import Complex, Dual, Entry, Quaternion
 from openwork.algebra.operators import Op
 from openwork.algebra.types import DType, Number, as_numbers
 from openwork.errors import FormatError, ParseError
@@ -144,6 +144,8 @@ class _Records(Draw):
         integers: random.Random | None,
     ) -> None:
         self.family = rng.choice(FAMILIES)
+        if UNIT in self.family and rng.random() < 0.5:  # products of them are such, too
+            self.family = (UNIT,)
         super().__init__(rng, max_order, nonfinite, other, integers)
         self.semiring = None
 
@@ -170,11 +172,13 @@ class _Records(Draw):
 
     def leaf(self) -> Expr:
         kind = self.rng.random()
-        if kind < 0.9 or self.family == (PATH,):
+        if kind < 0.9 or self.family in ((PATH,), (UNIT,)):
             return self.access()
         return as_expr(self.rng.choice(_LITERALS)) if kind < 0.97 else self.rng.choice(self.vars)
 
     def tree(self, depth: int) -> Expr:
+        if self.family == (UNIT,):
+            return self.sum_of_products()
         form = self.rng.choices([form for form, _ in _FORMS], [weight for _, weight in _FORMS])[0]
         return form(self, depth - 1)
 
@@ -192,7 +196,8 @@ class _Records(Draw):
 
     def sum_of_products(self) -> Expr:
         total: Expr | None = None
-        for _ in range(self.rng.choices((1, 2, 3), (5, 4, 2))[0]):
+        weights = (1, 0, 0) if self.family == (UNIT,) else (5, 4, 2)
+        for _ in range(self.rng.choices((1, 2, 3), weights)[0]):
             if total is None:
                 total = self.term()
                 continue
@@ -215,6 +220,15 @@ class _Records(Draw):
         op = ops.MUL if self.rng.random() < 0.12 else ops.ADD
         return Reduce(op, self.rng.choice(inside), body)
 
+    def result_type(self, rhs: Expr, dtype: DType, op: Op | None) -> DType:
+        """Often one that takes less memory, if there is one in the family."""
+        if not isinstance(dtype, Entry) or self.rng.random() < 0.5:
+            return dtype
+        if UNIT in self.family and op is None and _is_unit(rhs):
+            return UNIT
+        half = any(isinstance(kind, Entry) and kind.scalar == "float16" for kind in self.family)
+        return dtype.over("float16") if half else dtype
+
     def tolerance(
         self,
         tensors: dict[str, Operand],
@@ -229,39 +243,57 @@ class _Records(Draw):
         if written_out.op is not None:
             size = sizes.applied(ops.ADD, [size, sizes.data(result)], ())
         made = written_out.lhs.dtype
-        if made == UNIT:  # what is stored is divided by its length, unless that is one
+        # What is stored is divided by its length, unless that is one.
+        if made == UNIT and (written_out.op is not None or not _is_unit(written_out.rhs)):
             raise Unsafe
         half = isinstance(made, Entry) and made.scalar == "float16"
         size.checked(_LARGEST_HALF if half else _LARGEST)
         return 0.0
 
 
+def _is_unit(expr: Expr) -> bool:
+    """Whether elements are quaternions of length one, or zero: products of such."""
+    match expr:
+        case Access():
+            return expr.dtype == UNIT
+        case Apply(op=op, args=args):
+            return op in (ops.MUL, ops.NEG, ops.CONJ) and all(map(_is_unit, args))
+    return False
+
+
 def _condition(draw: _Records, depth: int) -> Expr:
-    return draw.fitting(draw.rng.choice((ops.EQ, ops.NE)), draw.sub(depth), draw.access)
+    return draw.fitting(draw.rng.choice((ops.EQ, ops.NE)), draw.sub(depth), draw.leaf)
 
 
 def _select(draw: _Records, depth: int) -> Expr:
     yes, test = draw.sub(depth), _condition(draw, depth - 1)
     for _ in range(_TRIES):
         no = draw.sub(depth)
-        if no.dtype == yes.dtype:
+        number = isinstance(no, Literal) and isinstance(yes.dtype, Entry)
+        if no.dtype == yes.dtype or number:
             return apply(ops.SELECT, test, yes, no)
     raise Unsafe
 
 
 def _divide(draw: _Records, depth: int) -> Expr:
-    """By an operand whose elements have one number that is not zero: 1 or -1, so nothing rounds."""
+    """By an operand whose elements have one number that is not zero: 1 or -1, so nothing rounds.
+
+    A dual number may have a slope, too.
+    """
     left = draw.sub(depth)
     for _ in range(_TRIES):
         right = draw.access()
         dtype, data = right.dtype, draw.tensors[right.tensor.name]
-        if not isinstance(dtype, Complex | Quaternion) or not data.format.is_dense:
+        known = isinstance(dtype, Complex | Quaternion | Dual) or dtype == TURN
+        if not isinstance(dtype, Entry) or not known or not data.format.is_dense:
             continue
         numbers = np.random.default_rng(draw.rng.getrandbits(32))
         which = numbers.integers(dtype.size, size=data.values.shape)
         sign = numbers.choice((-1.0, 1.0), data.values.shape)
         for n, field in enumerate(dtype.fields):
             data.values[field] = np.where(which == n, sign, 0)
+        if isinstance(dtype, Dual):
+            data.values["value"], data.values["slope"] = sign, which
         return apply(ops.DIV, left, right)
     raise Unsafe
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ BICOMPLEX = ow.entry.define(
         x.a * y.d + x.b * y.c + x.c * y.b + x.d * y.a,
     ),
 )
-Q, U = ow.entry.quaternion, ow.entry.unit_quaternion
+Q, U, C = ow.entry.quaternion, ow.entry.unit_quaternion, ow.entry.complex
+BLOCK = ow.entry.block(3, 3)
 RIGHT, LEFT = "y(i) = A(i,j) * x(j)", "y(i) = x(j) * A(i,j)"
 
 
@@ -87,3 +89,26 @@ def test_other_sums(text: str) -> None:
     result = ow.empty(shape, Q(), "CSR" if text[0] == "C" else None, text[0])
     given = {n: t for n, t in {"A": A, "B": B, "x": x}.items() if f"{n}(" in text[4:]}
     ow.parse(text, **{text[0]: result}, **given).compile()()
+
+
+@pytest.mark.parametrize(
+    ("text", "a", "x", "layouts", "vectors"),
+    [
+        ("Y(i,k) = A(i,j) * X(j,k)", C("float32"), C("float32"), "AoS AoS", True),
+        ("Y(i,k) = X(j,k) * A(i,j)", Q("float32"), Q("float32"), "SoA AoS", True),
+        ("Y(i,k) = conj(A(i,j)) * X(j,k)", Q(), Q(), "packed AoS", True),
+        ("Y(i,k) = A(i,j) * X(j,k)", C("float32"), C("float32"), "AoS SoA", False),
+        ("Y(i,k) = A(i,j) * X(j,k)", BLOCK, ow.entry.vector(3), "AoS AoS", False),  # idle lanes
+    ],
+)
+def test_sums_side_by_side(text: str, a: Entry, x: Entry, layouts: str, vectors: bool) -> None:
+    """A product with a dense matrix: the terms of eight sums fill vectors; others are left over."""
+    of_a, of_x = layouts.split()
+    A = ow.tensor(numbers(a, 5, 4), ow.CSR.with_layout(of_a), "A", a)
+    for columns in (8, 19):
+        X = ow.tensor(numbers(x, 4, columns), ow.dense(2).with_layout(of_x), "X", x)
+        Y = ow.empty((5, columns), dtype=(A @ X).dtype, name="Y")
+        for target in ("cpu", "cuda-emulated") if columns == 19 else ("cpu",):
+            made = ow.parse(text, Y=Y, A=A, X=X).compile(target=target)
+            assert bool(re.search(r"_sums\d+_by_", made.source)) == (vectors and target == "cpu")
+            made()  # compared with the reference

@@ -128,7 +128,7 @@ class _Expansion:
     split: set[str]
     taken: set[str]
     vectors: bool = False
-    terms: dict[p.Set, Terms] = field(default_factory=dict)
+    terms: dict[Stmt, Terms] = field(default_factory=dict)
     names: dict[tuple[str, str], tuple[Name, ...]] = field(default_factory=dict)
 
     # -- expressions ----------------------------------------------------------------------------
@@ -288,7 +288,7 @@ class _Expansion:
                 numbers = self.numbers(value, code)
                 pairs = zip(self.scalars(name), numbers, strict=True)
                 return [p.Declare(each, number, fixed) for each, number in pairs]
-            case p.Set() if s in self.terms:
+            case p.Set() | p.For() if s in self.terms:
                 return [self._products(self.terms[s], code)]
             case p.Set(name=name, value=value, op=op) if is_record(name.type):
                 numbers = self._updated(op, self.scalars(name), value, code)
@@ -404,7 +404,10 @@ class _Expansion:
         self.terms[sums.update] = made
         loop = self._loop(s, code)
         del self.terms[sums.update]
-        return [*made.zeros(), loop, *made.added_to(self.scalars(sums.update.name))]
+        total = sums.total
+        if isinstance(total, Name):
+            return [*made.zeros(), loop, *made.added_to(self.scalars(total))]
+        return [*made.zeros(), loop, *made.added_beside(self.arrays(total))]
 
     def _products(self, terms: Terms, code: list[Stmt]) -> Stmt:
         """The products of numbers of one iteration, added to their terms."""
