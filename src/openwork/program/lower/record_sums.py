@@ -44,7 +44,7 @@ from openwork.tree import replace, walk
 
 # Numbers of the factor that fills a vector, with fewer nothing was gained; the bytes of a vector,
 # and of all vectors together: half of the registers of most processors. Sums side by side have
-# nothing else to be in registers, and may fill half of those of AVX-512.
+# nothing else to be in registers, and may fill half of those of AVX-512; with AVX2 they gain, too.
 _FEWEST, _BYTES, _MOST, _MOST_BESIDE = 4, (16, 32, 64), 256, 1024
 
 
