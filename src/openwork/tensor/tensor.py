@@ -30,7 +30,7 @@ from openwork.index.einstein import explicit
 from openwork.index.nodes import Access, Apply, Assignment, Expr
 from openwork.index.terms import Term, any_terms, applied, as_expr, as_variable, element
 from openwork.runtime.gpu.cuda import DeviceStorage
-from openwork.runtime.storage import Array, Storage
+from openwork.runtime.storage import Array, Storage, as_complex
 from openwork.tensor.arithmetic import matmul, matmul_again
 from openwork.tensor.convert.convert import convert
 from openwork.tensor.convert.pack import to_numbers, unpack
@@ -402,10 +402,16 @@ class Tensor(Overloaded["Tensor"], Operand):
     def matvec(self, x: Any) -> Array:
         """The product with a NumPy vector, as a NumPy vector: for SciPy's solvers.
 
+        Both are complex where elements are `ow.entry.complex`.
+
         >>> from openwork.tensor.create import tensor
         >>> tensor([[1.0, 2.0], [0.0, 3.0]], format="CSR").matvec(np.ones(2))
         array([3., 3.])
         """
+        if isinstance(self.dtype, Complex) and isinstance(x, np.ndarray):
+            plain = self.wrap(x.astype(np.result_type(x, "complex64"), copy=False))
+            product = self @ plain.astype(self.dtype)
+            return np.asarray(product.astype(as_complex(product.dtype)).to_numpy())
         column = type(x) is np.ndarray and x.ndim == 2 and x.shape[1] == 1
         if column:  # as SciPy multiplies by a block, one after the other
             x = x[:, 0]

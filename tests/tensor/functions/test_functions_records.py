@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.sparse import linalg
 
 import openwork as ow
 
@@ -126,3 +127,17 @@ def test_a_number_in_place_of_a_record(target: str, monkeypatch: pytest.MonkeyPa
     assert ow.where(np.array([True, False, True]), v, 0).to_numpy().sum() == 4
     with pytest.raises(ow.OpenworkError, match="1 is no vector 2"):
         ow.where(np.array([True, False, True]), v, 1)
+
+
+def test_solvers_of_scipy_take_complex_records() -> None:
+    """As linear operators they multiply NumPy's complex vectors."""
+    rng = np.random.default_rng(0)
+    matrix = np.diag([3.0, 4, 5, 6]) + 0.3j * rng.standard_normal((4, 4))
+    A, b = ow.tensor(matrix, "CSR", dtype=entry.complex()), rng.standard_normal(4) + 1j
+    operator = linalg.aslinearoperator(A)
+    np.testing.assert_allclose(operator.matvec(b), matrix @ b)
+    np.testing.assert_allclose(operator.rmatvec(b), matrix.conj().T @ b)
+    np.testing.assert_allclose(operator.matmat(np.stack([b, b], 1))[:, 1], matrix @ b)
+    x, failed = linalg.gmres(A, b, rtol=1e-12)
+    assert not failed
+    np.testing.assert_allclose(matrix @ x, b)
