@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -146,6 +147,7 @@ def test_a_maximum_counts_what_is_absent() -> None:
 
 
 FORMAT_TYPES = {
+    ow.dense(0): "float64",
     ow.dense(2): "[[float64]_n1]_n0",
     ow.lower_triangular: "[i -> [float64]_{i + 1}]_n0",
     ow.Format([ow.Dense, ow.Growing(3, 2)]): "[i -> [float64]_{3*i + 2}]_n0",
@@ -154,8 +156,8 @@ FORMAT_TYPES = {
     ow.CSR.with_layout("packed"): "[i -> [(int32, float64)]_ROW]_n0",
     ow.LIL: "([i -> [int32]_{toNat(A_len@i)}]_n0, [i -> [float64]_{toNat(A_len@i)}]_n0)",
     ow.LIL.with_layout("packed"): "[i -> [(int32, float64)]_{toNat(A_len@i)}]_n0",
-    ow.BSR(2, 3): "([i -> [int32]_ROW]_{((n0 + 1) / (2))}, "
-    "[i -> [[[float64]_3]_2]_ROW]_{((n0 + 1) / (2))})",
+    ow.BSR(2, 3): "([i -> [int32]_ROW]_{((n0 + 1) / 2)}, "
+    "[i -> [[[float64]_3]_2]_ROW]_{((n0 + 1) / 2)})",
     ow.COO(2): "([int32]_NNZ, ([int32]_NNZ, [float64]_NNZ))",
     ow.DCSR: None, ow.CSF(3): None, ow.BSR(1, 4): None, ow.CSF(4): None, ow.COO(4): None,
     ow.COO(2).with_layout("packed"): "([int32]_NNZ, [(int32, float64)]_NNZ)",
@@ -172,7 +174,7 @@ def test_a_format_is_a_type(format: ow.Format) -> None:
     row = "{toNat(A_pos@(i + 1)) - toNat(A_pos@i)}"
     expected = (FORMAT_TYPES[format] or str(type)).replace("ROW", row)
     assert str(type) == expected.replace("NNZ", "{toNat(A_pos@1)}")
-    assert sk.format_of(type) == format
+    assert sk.format_of(type) == sk.format_of(str(type)) == format
 
 
 def test_rows_of_pairs_of_arrays_are_pairs_of_arrays_of_rows() -> None:
@@ -180,6 +182,14 @@ def test_rows_of_pairs_of_arrays_are_pairs_of_arrays_of_rows() -> None:
     row = "{toNat(o@(i+1) - o@i)}"
     text = f"nFun n. fun o: [int]_{{n+1}}. fun A: [i -> ([int]_{row}, [float]_{row})]_n. A"
     assert sk.format_of(sk.parse(text).signature.types[1]) == ow.CSR
+
+
+def test_the_text_of_a_type_that_no_format_has() -> None:
+    with pytest.raises(ow.PatternError, match=re.escape("[i -> [float32]_{n - i}]_n is the type")):
+        sk.format_of("[i ↦ [float]_{n-i}]_n")
+    for wrong in ("[float", "[float]_n n", "[flaot]_n"):
+        with pytest.raises(ow.PatternError, match="expected"):
+            sk.format_of(wrong)
 
 
 @pytest.mark.parametrize("format", [ow.bitmap, ow.CSB(8, 8)], ids=repr)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.skeletons import listings
 from tests.skeletons.test_listings import CASES
+from tests.skeletons.test_random import interpreted
 
 import openwork as ow
 from openwork import skeletons as sk
@@ -183,6 +184,26 @@ def test_a_total_length_is_a_sum_over_data(target: str) -> None:
     assert kernel(l=[2, 0, 3], x=np.ones(5)) == 5
     assert _code(lambda: kernel(l=[2, 0, 3], x=np.ones(6))) == "E516"
     assert _code(lambda: sk.parse(p.text.replace(", n, ", ", n + 1, "))) == "E705"
+
+
+def test_naturals_that_follow_from_others() -> None:
+    pieces = "nFun n. nFun m. fun x: [double]_{n*m}. x :>> split(m) :>> map(reduce(+, 0))"
+    kernel = interpreted(sk.parse(pieces))
+    assert kernel(x=np.ones(6), m=2).tolist() == [2, 2, 2]
+    assert kernel(x=np.ones(6), n=2).tolist() == [3, 3]
+    for told in ({}, {"m": 0}):
+        assert _code(lambda told=told: kernel(x=np.ones(6), **told)) == "E203"
+    for told in ({"m": 4}, {"n": 2, "m": 4}):
+        assert _code(lambda told=told: kernel(x=np.ones(6), **told)) == "E204"
+
+
+@pytest.mark.parametrize("body", ["k % 3", "k / 2", "(k < 2 ? k : 2)", "sum(j, 0, k + 1, j)"])
+def test_a_length_is_a_sum_that_has_no_closed_form(body: str) -> None:
+    """Here it is 0 + 1 + 2, with more behind it."""
+    text = f"nFun n. nFun m. fun x: [double]_{{sum(k, 0, n, {body}) + m}}. x :>> reduce(+, 0)"
+    kernel = interpreted(sk.parse(text))
+    assert kernel(x=np.ones(9), n=3) == 9
+    assert _code(lambda: kernel(x=np.ones(9), n=3, m=7)) == "E204"
 
 
 @pytest.mark.parametrize("target", TARGETS)

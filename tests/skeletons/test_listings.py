@@ -84,7 +84,11 @@ def test_the_parameters_of_listing_7(rows: int, splits: int) -> None:
 PART = "nFun n. fun P: [(int, float)]_n. generate(n, nFun(i => (P@i).2 * (P@(i // 2)).2))"
 
 
-@pytest.mark.parametrize("text", [*listings.ALL.values(), listings.parallel(), PART])
+# A part of a part is no fraction.
+PARTS = "nFun n. fun P: [((int, int), (int, float))]_n. P :>> map(fun(p => p.1.2 * 1.5 + p.2.1))"
+
+
+@pytest.mark.parametrize("text", [*listings.ALL.values(), listings.parallel(), PART, PARTS])
 def test_what_is_printed_is_read_back(text: str) -> None:
     program = sk.parse(text)
     assert sk.parse(program.text) == program

@@ -167,6 +167,39 @@ def test_errors_have_the_names_of_the_program() -> None:
     assert "reduce(+, 0)" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("text", "marked", "told"),
+    [
+        # Of a pipeline the last step is marked, and the other times it occurs are not.
+        ("A :>> map(fun(r => r :>> reduce(+, 0))) :>> reduce(+, 0) :>> reduce(+, 0)",
+         "reduce(+, 0)", "reduce needs an array, not float32"),
+        ("generate(n, nFun(q => R@q@0))", "R@q@0", "toNat(o@(q + 1)) - toNat(o@q)"),
+        # Variables that nobody has named have names that are free.
+        ("zip(R, A) :>> map(fun(i => zip(i.1, i.2)))", "zip(i.1, i.2)",
+         "[float32]_{toNat(o@(j + 1)) - toNat(o@j)} and [float32]_m; they part at the length"),
+    ],
+)  # fmt: skip
+def test_an_error_shows_the_step(text: str, marked: str, told: str) -> None:
+    with pytest.raises(ow.PatternError) as caught:
+        sk.parse(HEAD + text)
+    span = caught.value.span
+    assert span is not None and told in caught.value.message
+    assert span.text[span.start : span.stop] == marked
+    assert span.start == span.text.rindex(marked)
+
+
+def test_a_length_that_is_inferred_behind_its_use() -> None:
+    """That `l@i` lies in `l` is proved when the length of `A` is known."""
+    text = (
+        "nFun n. fun l: [int]_n. fun A: [i -> [double]_{toNat(l@i)}]. zip(l, A) :>> map(fun(p => "
+    )
+    program = sk.parse(f"{text}p.2 :>> reduce(+, 0)))")
+    assert str(program.signature.types[1]) == "[i -> [float64]_{toNat(l@i)}]_n"
+    with pytest.raises(ow.PatternError, match="a length that was left out") as caught:
+        sk.parse("fun x: [double]. generate(3, nFun(i => x@i))")
+    assert caught.value.code == "E705"
+
+
 def test_coordinates_that_a_tensor_does_not_fill() -> None:
     text = ("nFun n. fun o: [int]_{n+1}. fun c: [i -> [int]_ROW]_n. fun v: [i -> [float]_ROW]_n. "
             "zip(c, v) :>> map(fun(r => r.2 :>> reduce(+, 0)))")  # fmt: skip

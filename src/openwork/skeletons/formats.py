@@ -20,6 +20,7 @@ from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.nodes import ArrayType, Nat, PairType, Scalar, Type
 from openwork.skeletons.language.stored import refuse, same_shape, typed
 from openwork.skeletons.matrices import leaf_of
+from openwork.skeletons.parse import type_from
 
 
 def type_of(format: Format | str, value: object = "float64") -> Typed:
@@ -35,13 +36,18 @@ def type_of(format: Format | str, value: object = "float64") -> Typed:
     >>> type_of(RAGGED)
     [i -> [float64]_{toNat(A_pos@(i + 1)) - toNat(A_pos@i)}]_n0
     >>> print(type_of(BSR(2, 3).with_layout("AoS"), "float32").type.second)
-    [i -> [[[float32]_3]_2]_{toNat(A_pos@(i + 1)) - toNat(A_pos@i)}]_{((n0 + 1) / (2))}
+    [i -> [[[float32]_3]_2]_{toNat(A_pos@(i + 1)) - toNat(A_pos@i)}]_{((n0 + 1) / 2)}
     """
     return Typed(typed(as_format(format), as_type(value), apart=True).type)
 
 
 def format_of(type: object) -> Format:
     """The format that stores data of a type, with its layout.
+
+    A type does not say which mode comes first: that of `ow.CSC` is that of `ow.CSR`.
+
+    Args:
+        type: a type, or its text.
 
     Raises:
         PatternError: E709 if no format does.
@@ -52,8 +58,11 @@ def format_of(type: object) -> Format:
     ow.LIL.with_layout('packed')
     >>> format_of(array(n, lambda i: array(i + 1, "float64")))
     ow.lower_triangular
+    >>> format_of("[i -> ([int]_{toNat(o@(i+1)-o@i)}, [float]_{toNat(o@(i+1)-o@i)})]_n")
+    ow.CSR
     """
-    known = _rows_of_pairs_apart(as_type(type))
+    given = type_from(type) if isinstance(type, str) else as_type(type)
+    known = _rows_of_pairs_apart(given)
     value = _value_of(known)
     for format in _candidates(known):
         wanted = typed(format.with_layout(AOS), value)
@@ -112,8 +121,7 @@ def _candidates(type: Type) -> Iterator[Format]:
         at = len(levels) - 1 - levels[::-1].index(Compressed)
         below = [*[Singleton(unique=False)] * (singles - 1), Singleton]
         levels[at : at + 1] = [Compressed(unique=False), *below]
-    if levels:
-        yield Format(levels)
+    yield Format(levels)
 
 
 def _coordinates(type: Type) -> int:

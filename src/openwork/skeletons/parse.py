@@ -14,7 +14,7 @@ from openwork.algebra.operators import BUILTIN, Op
 from openwork.errors import PatternError, Span
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.check import HOLE
-from openwork.skeletons.language.names import tidied
+from openwork.skeletons.language.names import tidied, tidied_type
 from openwork.skeletons.language.nodes import Expr, Fn, Nat, Scalar, Signature, Type
 from openwork.skeletons.program import Program, not_too_deep
 
@@ -26,6 +26,7 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+)|(?P<word>[A-Za-z]\w*'*)"
     r"|(?P<sign>:>>|\]_|=>|->|<=|>=|==|!=|//|<<|>>|\*\*|[-+*/%<>@.,:;?(){}\[\]^_=&|~]))"
 )
+_PART = re.compile(r"\s*(?P<number>[12])")  # behind a dot: in `p.1.2` there is no fraction
 _SCALARS = {"float": "float32", "double": "float64", "int": "int32", "long": "int64"}
 _SCALARS |= {name: name for name in ("float32", "float64", "int32", "int64", "bool")}
 _BINARY = {op.symbol: op for op in BUILTIN.values() if op.arity == 2 and op.symbol}
@@ -56,17 +57,38 @@ def parse(text: str) -> Program:
     """
     if not isinstance(text, str):
         raise PatternError(f"{text!r} is no text", code="E701")
+    with not_too_deep():
+        return Program(tidied(Reader(_in_ascii(text)).program()))
+
+
+def type_from(text: str) -> Type:
+    """The type that a text means, by itself: names in it are naturals, or arrays behind `@`.
+
+    Raises:
+        PatternError: E701 if it is no type.
+    """
+    with not_too_deep():
+        reader = Reader(_in_ascii(text), free=True)
+        found = reader.type()
+        if reader.here.kind != "end":
+            reader.wrong("expected the end of the type")
+    return tidied_type(found)
+
+
+def _in_ascii(text: str) -> str:
     for symbol, ascii in _SYMBOLS.items():
         text = text.replace(symbol, ascii)
-    with not_too_deep():
-        return Program(tidied(Reader(text).program()))
+    return text
 
 
 class Reader:
-    """Reads a program, and checks nothing but its grammar and its names."""
+    """Reads a program, and checks nothing but its grammar and its names.
 
-    def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
+    `free`: names that nothing introduces are naturals.
+    """
+
+    def __init__(self, text: str, free: bool = False) -> None:
+        self.text, self.at, self.free = text, 0, free
         self.tokens = self._tokens()
         self.nats: list[str] = []
         self.params: list[str] = []
@@ -75,10 +97,11 @@ class Reader:
         self.locals: dict[str, str] = {}
 
     def _tokens(self) -> list[Token]:
-        found, place = [], 0
+        found, place = list[Token](), 0
         end = len(self.text.rstrip())
         while place < end:
-            match = _TOKEN.match(self.text, place)
+            after_dot = bool(found) and found[-1].text == "."
+            match = (after_dot and _PART.match(self.text, place)) or _TOKEN.match(self.text, place)
             if match is None:
                 span = Span(self.text, place, place + 1)
                 raise PatternError("a character that no program has", code="E701", span=span)
@@ -239,6 +262,8 @@ class Reader:
             return self.sum()
         name = self.word("a natural")
         if name not in self.scope:
+            if self.free:
+                return n.named(name)
             self.at -= 1
             span = Span(self.text, token.start, token.start + len(name))
             raise PatternError(

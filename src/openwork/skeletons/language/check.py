@@ -7,6 +7,7 @@ first comparison fills.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import cast
 
@@ -34,6 +35,8 @@ from openwork.skeletons.language.nodes import (
 from openwork.tree import Node
 
 HOLE = "?"
+_FRESH = re.compile(r"\b[ij]\.(?:[3-9]|\d\d+)\b")
+_NAMES = [f"{letter}{prime}" for prime in ("", "'", "''") for letter in "ijkl"]  # in errors
 MOST = 2**53  # no array has so many elements
 _WEAK: dict[str, type] = {"~int": int, "~float": float}
 _INTEGERS = ("int32", "int64", "~int")
@@ -90,7 +93,8 @@ class Checker:
         self.bounds: dict[str, Nat] = {}
         self.given: dict[str, str] = {}  # what users call the variables of `generate`
         self.known = set(signature.nats)
-        self._count = 0
+        self._waiting: list[tuple[n.At, ArrayType, dict[str, Nat]]] = []  # for holes to be filled
+        self._count = 2  # so that no fresh name looks like a part of a pair
 
     def program(self) -> Type:
         """The type of the body."""
@@ -105,22 +109,30 @@ class Checker:
         env = dict(zip(s.params, s.types, strict=True))
         for name, type in env.items():
             self.well_formed(type, env, name)
-        return settled(self.filled(self.infer(s.body, env)))
+        found = self.infer(s.body, env)
+        for e, array, bounds in self._waiting:
+            self.bounds = bounds
+            self._in_range(e, array)
+        return settled(self.filled(found))
 
     # -- errors ---------------------------------------------------------------------------------
 
     def refuse(self, message: str, code: str, at: Node | str, hint: str | None = None) -> None:
         """Raise the error, with the place of a node in the program's text."""
         text, piece = str(self.signature), self.readable(at if isinstance(at, str) else str(at))
-        start = text.find(piece)
-        span = Span(text, start, start + len(piece)) if start >= 0 else None
+        start, stop = text.find(piece), text.find(piece) + len(piece)
+        last = self.readable(str(at.fn)) if isinstance(at, n.Call) else piece
+        begin = stop - len(last) if piece.endswith(last) else start  # of a pipeline, the last step
+        span = Span(text, begin, stop) if start >= 0 else None
         raise PatternError(self.readable(message), code=code, span=span, hint=hint)
 
     def readable(self, text: str) -> str:
         """A text with the names that users gave to variables, in place of fresh ones."""
-        for name, given in reversed(self.given.items()):  # i.12 before i.1
-            text = text.replace(name, given)
-        return text
+        names = dict(self.given)
+        for name in _FRESH.findall(text):
+            taken = {*names.values(), *re.findall(r"[\w']+", text)}
+            names.setdefault(name, next(k for k in _NAMES if k not in taken))
+        return _FRESH.sub(lambda match: names[match[0]], text)
 
     def expect(self, one: Type, other: Type, what: str, at: Node) -> None:
         """Two types must agree."""
@@ -373,20 +385,38 @@ class Checker:
         if n.is_natural(e.index):
             index = n.to_nat(e.index)
             self.natural(index, env, "an index")
-            one = self.nat(index + 1)
-            if not proves(one, self.nat(array.length), self.bounds):
-                self.refuse(
-                    f"cannot show that index {index} is below the length {self.nat(array.length)}",
-                    "E705", e, "take an index below the length, or split or slide the array",
-                )  # fmt: skip
-            low = self.nat(index)
-            if not proves(n.nat(0), low, self.bounds):
-                self.refuse(f"cannot show that index {index} is not negative", "E705", e)
+            if self._has_holes(index, array.length):
+                self._waiting.append((e, array, dict(self.bounds)))
+            else:
+                self._in_range(e, array)
             return array.at(index)
         kind = self.infer(e.index, env)
         if not (isinstance(kind, Scalar) and kind.name in ("int32", "int64")):
             self.refuse(f"an index is an integer, not {self.filled(kind)}", "E703", e)
         return array.at(n.to_nat(e.index))
+
+    def _has_holes(self, index: Nat, length: Nat) -> bool:
+        """Whether a length that decides if an index is in range may still be inferred."""
+        limits = (self.bounds[name] for name in n.names_of(index) & self.bounds.keys())
+        names = {name for v in (length, *limits) for name in n.names_of(self.nat(v))}
+        return any(name.startswith(HOLE) for name in names)
+
+    def _in_range(self, e: n.At, array: ArrayType) -> None:
+        """An index of naturals is proved to be one."""
+        index, length = n.to_nat(e.index), self.nat(array.length)
+        bounds = {name: self.nat(bound) for name, bound in self.bounds.items()}
+        if any(name.startswith(HOLE) for name in n.names_of(length)):
+            self.refuse(
+                f"cannot show that index {index} is below a length that was left out", "E705", e,
+                "write the length, as nothing else in the program tells it",
+            )  # fmt: skip
+        if not proves(self.nat(index + 1), length, bounds):
+            self.refuse(
+                f"cannot show that index {index} is below the length {length}", "E705", e,
+                "take an index below the length, or split or slide the array",
+            )  # fmt: skip
+        if not proves(n.nat(0), self.nat(index), bounds):
+            self.refuse(f"cannot show that index {index} is not negative", "E705", e)
 
     def _zip(self, e: n.Zip, one: Type, other: Type) -> Type:
         for each in (one, other):

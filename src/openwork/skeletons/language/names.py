@@ -18,6 +18,11 @@ def tidied(signature: Signature) -> Signature:
     return Signature(signature.nats, signature.params, types, body)
 
 
+def tidied_type(type: Type) -> Type:
+    """The type with readable names for its positions."""
+    return cast(Type, _positions(type, set()))
+
+
 def _base(name: str) -> str:
     return name.split("#")[0] or "x"
 

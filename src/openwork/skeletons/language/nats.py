@@ -188,7 +188,18 @@ class Quotient(Atom):
     right: Nat
 
     def __str__(self) -> str:
-        return f"(({self.left}) {self.sign} ({self.right}))"
+        left, right = (_operand(part) for part in (self.left, self.right))
+        return f"({left} {self.sign} {right})"
+
+
+def _operand(value: Nat) -> str:
+    """What is divided, or divides; in parentheses, unless it is a number or an atom."""
+    match value.terms:
+        case (((), times),) if times >= 0:
+            return str(times)
+        case (((one,), 1),):
+            return one.key
+    return f"({value})" if value.terms else "0"
 
 
 def nat(value: Nat | int) -> Nat:

@@ -443,12 +443,7 @@ def _shown(e: Expr) -> tuple[str, int]:
                 f"nat({value})", _POSTFIX
             )  # fmt: skip
         case At(array=array, index=index):
-            plain = isinstance(index, OfNat) and not any(
-                isinstance(a, ToNat | Sum | Choice | Quotient) for a in index.nat.atoms
-            )  # those of naturals have a text of their own
-            inside = str(cast(OfNat, index).nat) if plain else show(index)
-            simple = isinstance(index, Var) or inside.replace("'", "").isalnum()
-            return f"{show(array, _POSTFIX)}@{inside if simple else f'({inside})'}", _POSTFIX
+            return f"{show(array, _POSTFIX)}@{_shown_index(index)}", _POSTFIX
         case Pair(first=first, second=second):
             return f"({show(first)}, {show(second)})", _POSTFIX
         case Part(pair=pair, which=which):
@@ -468,6 +463,17 @@ def _shown(e: Expr) -> tuple[str, int]:
         case Noted(expr=inner, type=type):
             return f"({show(inner, _PIPE)} : {type})", _POSTFIX
     return type_name(e), _POSTFIX
+
+
+def _shown_index(index: Expr) -> str:
+    """An index behind `@`; in parentheses, unless it is a number, a name, or `nat(...)`."""
+    if not isinstance(index, OfNat):
+        return show(index) if isinstance(index, Var) else f"({show(index)})"
+    value = index.nat
+    if any(isinstance(a, ToNat | Sum | Choice | Quotient) for a in value.atoms):
+        return show(index)  # those of naturals have a text of their own
+    alone = (value.constant or 0) > 0 or value in (nat(0), *map(atom, value.atoms))
+    return str(value) if alone else f"({value})"
 
 
 def type_name(node: Node) -> str:

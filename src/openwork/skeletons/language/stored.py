@@ -133,7 +133,7 @@ def typed(
     sizes, names = _sizes(format, own), [f.name for level in format.levels for f in level.arrays]
     runs, place, parents = list[Run](), n.nat(0), n.nat(1)
     helpers, sources = dict[str, Type](), dict[str, tuple[int, str]]()
-    strided = apart and format.levels[-1].strided
+    strided = apart and any(level.strided for level in format.levels[-1:])
     try:
         for k, level in enumerate(format.levels):
             called = {f.name: f"{name}_{f.name}{k if names.count(f.name) > 1 else ''}"

@@ -12,6 +12,7 @@ from openwork.frozen import frozen
 from openwork.skeletons.language import nodes as n
 from openwork.skeletons.language.nodes import ArrayType, Nat, Type
 from openwork.skeletons.lower.memory import Buffer, is_record
+from openwork.skeletons.run.host import Host
 
 Array = np.ndarray[Any, Any]
 Equation = tuple[str, Nat, int]  # whose length this is, the length, and its value
@@ -203,26 +204,21 @@ def solved(names: Sequence[str], given: Mapping[str, int], equations: list[Equat
         ShapeError: E204 if lengths contradict each other, E203 if a natural is not determined.
     """
     known = dict(given)
-    waiting = list(equations)
+    equations = [e for e in equations if not any(isinstance(a, n.ToNat) for a in n.walk_all(e[1]))]
+    waiting = equations
     while True:
-        left: list[Equation] = []
-        for equation in waiting:
-            owner, length, value = equation
-            free = {a.name for a in n.walk_all(length) if isinstance(a, n.Named)} - known.keys()
-            single = [(m, t) for m, t in length.terms if any(isinstance(a, n.Named) and
-                      a.name in free for a in m)]  # fmt: skip
-            if any(isinstance(a, n.ToNat) for a in n.walk_all(length)):
+        left = list[Equation]()
+        for owner, length, value in waiting:
+            found = _linear(length, names, known)
+            if found is None:
+                left.append((owner, length, value))
                 continue
-            if len(free) == 1 and len(single) == 1 and len(single[0][0]) == 1:
-                (name,), times = free, single[0][1]
-                rest = value - _value(length - Nat((single[0],)), known)
-                if rest % times or rest // times < 0:
-                    raise ShapeError(
-                        f"{owner} has a length of {value}, which no {length} is", code="E204"
-                    )
-                known[name] = rest // times
-            else:
-                left.append(equation)
+            name, times, rest = found
+            if (value - rest) % times or (value - rest) // times < 0:
+                raise ShapeError(
+                    f"{owner} has a length of {value}, which no {length} is", code="E204"
+                )
+            known[name] = (value - rest) // times
         if len(left) == len(waiting):
             break
         waiting = left
@@ -231,10 +227,9 @@ def solved(names: Sequence[str], given: Mapping[str, int], equations: list[Equat
             raise ShapeError(
                 f"nothing tells what {name} is", code="E203", hint=f"give it as {name}=..."
             )
+    host = Host(known, {})
     for owner, length, value in equations:
-        if any(isinstance(a, n.ToNat) for a in n.walk_all(length)):
-            continue
-        if _value(length, known) != value:
+        if host.nat(length) != value:
             told = ", ".join(f"{k} is {v}" for k, v in known.items() if k in n.names_of(length))
             raise ShapeError(
                 f"{owner} has a length of {value} where its type says {length}, and {told}",
@@ -243,12 +238,19 @@ def solved(names: Sequence[str], given: Mapping[str, int], equations: list[Equat
     return known
 
 
-def _value(value: Nat, known: Mapping[str, int]) -> int:
-    done = n.substituted(value, {name: n.nat(v) for name, v in known.items()})
-    number = cast(Nat, done).constant
-    if number is None:
-        raise ShapeError(f"{value} is not known before the call", code="E203")
-    return number
+def _linear(
+    length: Nat, names: Sequence[str], known: Mapping[str, int]
+) -> tuple[str, int, int] | None:
+    """A length of `times * name + rest`, where one natural is not known yet; None for others."""
+    done = cast(Nat, n.substituted(length, {name: n.nat(v) for name, v in known.items()}))
+    left = n.names_of(done) & {*names}
+    for monomial, times in done.terms:
+        match monomial:
+            case (n.Named(name=name),) if left == {name}:
+                rest = done - Nat(((monomial, times),))
+                if name not in n.names_of(rest):
+                    return name, times, int(Host(known, {}).nat(rest))
+    return None
 
 
 def pairs(first: object, second: object) -> Array:
