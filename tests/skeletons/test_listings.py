@@ -130,7 +130,39 @@ def test_a_list_of_lists_gets_the_offsets_of_csr() -> None:
     data, _ = CASES["lil"]
     bound = kernel.bind(**data)
     assert bound.extra[0].tolist() == MATRIX.indptr.tolist()
-    assert "sums of toNat(lengths@k) are computed once on the host" in kernel.explain()
+    told = "sums: those of toNat(lengths@k) are computed once on the host, and kept: offsets0"
+    assert f"{told}, the offsets that CSR has" in kernel.explain()
+
+
+def test_decisions_come_in_the_order_of_the_stages() -> None:
+    told = sk.parse(listings.ROW_SUMS).compile().explain().splitlines()
+    before = "sum(k', 0, i, toNat(offset@(k' + 1)) - toNat(offset@k'))"
+    assert [line.strip() for line in told[1:]] == [
+        "loops: n elements by threads, which take equal work",
+        "loops: toNat(offset@(i + 1)) - toNat(offset@i) elements by vectors",
+        f"flat: what comes before i is {before}",
+        f"sums: {before} is toNat(offset@i) - toNat(offset@0)",
+        "refined: offset@0 is 0, which each call checks",
+        "program: toNat is inlined: it reads offset where it is needed",
+    ]
+
+
+def test_the_loops_check_no_data() -> None:
+    """What the host checks before a call is no part of any stage."""
+    stages = sk.parse(listings.LIL).stages()
+    assert "xs@col_indices@i@i_2" in stages["loops"]
+    assert not any("fail" in text for text in stages.values())
+
+
+@pytest.mark.parametrize("format", [None, ow.ELL])
+def test_elements_that_are_generated_are_taken_by_a_grid(format: ow.Format | None) -> None:
+    """A program for a GPU without units had one thread where no `map` is outermost."""
+    program = sk.parse(listings.TRIANGULAR)
+    if format is not None:
+        program = sk.sparsify(sk.parse(listings.DENSE), mat=format)
+    kernel = program.compile("cuda-emulated")
+    assert "elements by blocks of 256 threads" in kernel.explain()
+    assert "threadIdx.x" in kernel.source
 
 
 def test_csr_is_the_loop_of_index_notation() -> None:

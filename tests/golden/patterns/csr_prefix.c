@@ -28,7 +28,9 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           const int64_t i_run_end = lesser(i_run + 512, i_limit);
           for (int64_t i_group = i_run; i_group < i_run_end; i_group += 8) {
             masked_float32 i_rows[8];
+#ifndef SLOW_GATHERS
 #pragma GCC unroll 8
+#endif
             for (int64_t i_row = 0; i_row < 8; i_row++) {
               masked_float32 sum_lanes = {0};
               if (i_group + i_row < i_run_end) {

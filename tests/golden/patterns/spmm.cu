@@ -14,16 +14,17 @@ extern "C" __global__ void __launch_bounds__(256) kernel_1(
   const index_t lane = threadIdx.x;
   const index_t b = blockIdx.x;
   const index_t t = lane;
-  if (b * 256 + t < n0_size) {
-    const int32_t a0_val = a0[b * 256 + t];
-    const int32_t a0_val_2 = a0[b * 256 + t + 1];
-    for (index_t i = 0; i < n2_size; i++) {
+  const index_t i = b * 256 + t;
+  if (i < n0_size) {
+    const int32_t a0_val = a0[i];
+    const int32_t a0_val_2 = a0[i + 1];
+    for (index_t i_2 = 0; i_2 < n2_size; i_2++) {
       float sum = 0.0f;
-      for (index_t i_2 = a0_val; i_2 < a0_val_2; i_2++) {
-        const index_t j = a1_f0[i_2 * 2];
-        sum += a1_f1[i_2 * 2 + 1] * a2[n2_size * j + i];
+      for (index_t i_3 = a0_val; i_3 < a0_val_2; i_3++) {
+        const index_t j = a1_f0[i_3 * 2];
+        sum += a1_f1[i_3 * 2 + 1] * a2[n2_size * j + i_2];
       }
-      r[n2_size * (b * 256) + t * n2_size + i] = sum;
+      r[n2_size * i + i_2] = sum;
     }
   }
 }

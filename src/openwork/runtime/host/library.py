@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from openwork.errors import ToolchainError
@@ -68,8 +70,28 @@ def load(
 def _open(request: _Request) -> ctypes.CDLL:
     source, associative, optimize, sanitize, toolchain = request
     flags = toolchain.flags(optimize=optimize, associative=associative, sanitize=sanitize)
-    library = _built(toolchain, _whole(toolchain, source), flags, toolchain.libraries)
+    with _pool_beside(toolchain, source):
+        library = _built(toolchain, _whole(toolchain, source), flags, toolchain.libraries)
     return _connected(toolchain, source, library)
+
+
+@contextmanager
+def _pool_beside(toolchain: Toolchain, source: str) -> Iterator[None]:
+    """Compile the pool at the same time as the first library with threads."""
+    if _started is not None or not (toolchain.pooled and pool.has_threads(source)):
+        yield
+        return
+
+    def compiled() -> None:
+        with suppress(ToolchainError, OSError):  # which `_pool` tells
+            _built(toolchain, *_of_pool(toolchain))
+
+    beside = threading.Thread(target=compiled, daemon=True)
+    beside.start()
+    try:
+        yield
+    finally:
+        beside.join()
 
 
 def compiled_anew(toolchain: Toolchain, source: str, folder: Path) -> ctypes.CDLL:
@@ -106,12 +128,18 @@ def _pool(toolchain: Toolchain) -> int:
     global _started
     with _starting:
         if _started is None:
-            libraries = (*toolchain.libraries, *pool.LIBRARIES)
-            # A third quicker to compile than with -O2, in the first call of a new cache, and no
-            # slower: the time of the pool is that of atomics.
-            flags = toolchain.flags(optimize="-O1")
-            _started = pool.start(_built(toolchain, pool.pool_source(), flags, libraries))
+            _started = pool.start(_built(toolchain, *_of_pool(toolchain)))
         return _started
+
+
+def _of_pool(toolchain: Toolchain) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """The source of the pool, the flags and the libraries.
+
+    -O1 is a third quicker to compile than -O2, in the first call of a new cache, and no slower: the
+    time of the pool is that of atomics.
+    """
+    libraries = (*toolchain.libraries, *pool.LIBRARIES)
+    return pool.pool_source(), toolchain.flags(optimize="-O1"), libraries
 
 
 def _built(

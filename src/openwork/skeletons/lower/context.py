@@ -32,6 +32,7 @@ class Context:
     gpu: bool = False
     spelled: str = ""
     free: bool = True  # no map of the program says which threads it runs on
+    unitless: bool = False  # none says on which unit it runs
 
     out: list[p.Stmt] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
@@ -46,7 +47,7 @@ class Context:
     prefixes: dict[tuple[Nat, Nat], Prefix] = field(default_factory=dict)
     offsets: set[str] = field(default_factory=set)
     indices: list[InRange] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)  # by stage
     loads: dict[p.Array, tuple[Buffer, Path]] = field(default_factory=dict)
     guarded: bool = False
 
@@ -54,10 +55,10 @@ class Context:
         """A name that nothing has."""
         return take_name(base, self.taken)
 
-    def note(self, text: str) -> None:
-        """A decision to tell."""
-        if text not in self.notes:
-            self.notes.append(text)
+    def note(self, stage: str, text: str, at: int | None = None) -> None:
+        """A decision to tell, and the stage that takes it; `at`: before which others."""
+        if (stage, text) not in self.notes:
+            self.notes.insert(len(self.notes) if at is None else at, (stage, text))
 
     @contextmanager
     def block(self) -> Iterator[list[p.Stmt]]:

@@ -28,6 +28,8 @@ def each(
     if view.step != nat(1) and (indexed or not low.gpu):  # C counts in steps of one
         view = view.from_zero()
     how = view.how
+    if low.gpu and low.unitless and reductions is None and not (how or low.inside):
+        how = "Global"  # `generate`, which no rule promotes
     in_order = reductions == ()
     if in_order and how not in ("", "Seq"):
         raise PatternError(
@@ -41,7 +43,7 @@ def each(
         how = "Threads"
     by = unit_of(how, view.length, low.inside, low.gpu, bool(reductions))
     spans, inside = low.spans, low.inside
-    low.spans, low.inside = [], (*low.inside, how or "Seq")
+    low.spans, low.inside, first = [], (*low.inside, how or "Seq"), len(low.notes)
     with low.block() as inner:
         place = low.variable(var)
         body(view.index(place), view.at(place))
@@ -55,6 +57,9 @@ def each(
         reductions = ()
     polls = POLLS if how == "Threads" and not simd else 0
     step = None if view.step == nat(1) else code(low, view.step)
+    told = _told(by, simd)
+    if told:
+        low.note("loops", f"{view.length} elements by {told}", first)
     unroll = 2 if low.gpu and inside[-1:] in (("Lane",), ("Local",)) and not nested else 0
     low.out.append(
         p.For(
@@ -62,6 +67,16 @@ def each(
             simd=simd, polls=polls, reductions=reductions, step=step, unroll=unroll,
         )
     )  # fmt: skip
+
+
+def _told(by: p.Threads | p.Unit | None, simd: bool) -> str:
+    """Who executes a loop; "" for one iteration after the other."""
+    match by:
+        case p.Threads(balance=balance):
+            return "threads" + (", which take equal work" if balance is not None else "")
+        case p.Unit(kind=name, group=group):
+            return f"{name}s" + (f", and their results by groups of {group}" if group else "")
+    return "vectors" if simd else ""
 
 
 def _balanced(low: Context, by: p.Threads, spans: Iterable[tuple[Nat, Nat]], var: str) -> p.Threads:
@@ -103,7 +118,10 @@ def _each_of_grid(
     block, thread = p.Name(low.fresh("b")), p.Name(low.fresh("t"))
     low.inside, inside = (*low.inside, "Global"), low.inside
     with low.block() as inner:
-        index = low.variable(block) * per + low.variable(thread)
+        number = code(low, low.variable(block) * per + low.variable(thread))
+        name = p.Name(low.fresh("i"))
+        inner.append(p.Declare(name, number, fixed=True))
+        index = low.variable(name)
         with low.block() as guarded:
             body(index, view.at(index))
         there = compare("<", code(low, index), code(low, view.length))
@@ -115,4 +133,5 @@ def _each_of_grid(
         by=p.Unit("thread", most=BY_THREADS), reductions=reductions,
     )  # fmt: skip
     count = code(low, n.divided(view.length + per - 1, per))
+    low.note("loops", f"{view.length} elements by blocks of {BY_THREADS} threads")
     low.out.append(p.For(block, p.Value(0), count, p.block(threads), by=p.Unit("block")))

@@ -30,7 +30,7 @@ from openwork.skeletons.language.nodes import (
 )
 from openwork.skeletons.lower.arrays import Split, slid, split
 from openwork.skeletons.lower.context import Context
-from openwork.skeletons.lower.lowered import TERM, InRange, Lowered
+from openwork.skeletons.lower.lowered import STAGES, TERM, InRange, Lowered
 from openwork.skeletons.lower.memory import Buffer, buffers_of
 from openwork.skeletons.lower.naturals import code, depends, resolved
 from openwork.skeletons.lower.read import read
@@ -70,9 +70,9 @@ class Lowering:
             return self.number(self.expr(e, env)).expr
 
         self.result = result
-        maps = (f for f in n.walk_all(signature.body) if isinstance(f, n.Map))
-        free = all(f.how != "Threads" for f in maps)
-        self.context = Context(signature, computed, sums, gpu, spelled, free)
+        units = {f.how for f in n.walk_all(signature.body) if isinstance(f, n.Map)}
+        free, unitless = "Threads" not in units, units <= {"", "Seq"}
+        self.context = Context(signature, computed, sums, gpu, spelled, free, unitless)
 
     def lowered(self) -> Lowered:
         """The whole program."""
@@ -95,9 +95,11 @@ class Lowering:
         places = {b.path: b for b in outputs}
         value = self.expr(s.body, low.env)
         write(self, value, self.result, [], (), places)
+        told = sorted(low.notes, key=lambda note: STAGES.index(note[0]))
+        notes = [f"{stage}: {text}" for stage, text in told]
         return Lowered(
             p.block(*low.out), sizes, inputs, outputs, list(low.prefixes.values()),
-            low.offsets, low.indices, low.notes, low.guarded,
+            low.offsets, low.indices, notes, low.guarded,
         )  # fmt: skip
 
     # -- expressions ----------------------------------------------------------------------------
@@ -182,7 +184,9 @@ class Lowering:
         at = self.context.declared(found) if not self.context.spelled else Code(
             show_expr(found), found
         )  # fmt: skip
-        if (
+        if self.context.spelled == "nested" and isinstance(found, p.Name) and "@" in found.name:
+            pass  # data, which is checked before the call
+        elif (
             isinstance(found, p.Load)
             and found.array in self.context.loads
             and not depends(self.context, view.length)

@@ -9,6 +9,7 @@ from openwork.program import nodes as p
 from openwork.skeletons.language.nodes import Nat
 from openwork.skeletons.lower.memory import Buffer, Path
 
+STAGES = ("loops", "flat", "sums", "refined", "program")  # that take decisions, in order
 TERM = "k."  # the variable of a sum that is being removed
 
 

@@ -65,8 +65,11 @@ def total(
     whole = n.sum_over(var, nat(0), high, one)
     if low.spelled == "sums":
         return whole
+    if not (low.probing or low.spelled or computed):
+        low.note("flat", f"what comes before {high} is {whole}")
     pieces = pieces_before(whole, within=high != count)
     if pieces is not None:
+        low.note("sums", f"{whole} is {pieces}")
         return pieces
     if low.sums == "closed" or low.spelled in ("closed", "refined"):
         form = closed(whole)
@@ -84,10 +87,10 @@ def _refined(low: Context, whole: Nat, form: Nat) -> Nat:
     begins = offsets_in(form)
     if not low.spelled:
         low.offsets |= begins
-        low.note(f"{whole} is {form}")
+        low.note("sums", f"{whole} is {form}")
         if begins:
             told = ", ".join(f"{name}@0 is 0" for name in sorted(begins))
-            low.note(f"{told}, which each call checks")
+            low.note("refined", f"{told}, which each call checks")
     return refined(form, list(begins))
 
 
@@ -109,7 +112,9 @@ def _prefix(low: Context, one: Nat, count: Nat, high: Nat) -> Nat:
         low.prefixes[one, count] = known
         low.env = {**low.env, f"#{name}": _numbers(low, known.array, count + 1)}
         shown = n.substituted(one, {TERM: n.named("k")})
-        low.note(f"sums of {shown} are computed once on the host, and kept: {name}")
+        of_lists = any(isinstance(a, n.ToNat) and one == n.atom(a) for a in one.atoms)
+        low.note("sums", f"those of {shown} are computed once on the host, and kept: {name}"
+                 + ", the offsets that CSR has" * of_lists)  # fmt: skip
     return n.atom(n.ToNat(n.At(n.Var(f"#{known.array.name}"), n.OfNat(high))))
 
 
@@ -122,7 +127,7 @@ def _looped(low: Context, whole: Nat, high: Nat, body: Callable[[Nat], Nat]) -> 
     known = low.sums_here.get(whole)
     if known is not None:
         return known
-    low.note(f"{whole} is computed by a loop wherever it is needed")
+    low.note("sums", f"{whole} is computed by a loop wherever it is needed")
     name, var = p.Name(low.fresh("before")), p.Name(low.fresh("k"))
     low.out.append(p.Declare(name, p.Value(0)))
     with low.block() as inner:
@@ -166,6 +171,9 @@ def _atom(low: Context, a: n.Atom) -> p.Expr:
             # In a trial, of which only lengths and types matter, positions are mere names.
             return low.scalars.get(name) or p.Name(name) if low.trying else low.scalars[name]
         case n.ToNat(expr=expr):
+            arrays = {v.name for v in n.walk_all(expr) if isinstance(v, n.Var)}
+            for name in sorted(arrays.intersection(low.signature.params)):
+                low.note("program", f"toNat is inlined: it reads {name} where it is needed")
             return low.computed(expr, low.env)
         case n.Choice(condition=condition, then=then, otherwise=otherwise):
             one, other = code(low, then), code(low, otherwise)

@@ -68,6 +68,8 @@ class _Reach:
             case p.Load(array=array, index=index):
                 self.of(index)
                 return self.held(array.name) if array.type in ("int32", "int64") else _MANY
+            case p.Binary(sign="/", left=left, right=p.Value(value=int(by))) if by > 0:
+                return self.of(left) // by
             case p.Binary(sign=sign, left=left, right=right):
                 return _combined(sign, self.of(left), self.of(right))
             case p.Convert(expr=expr):
