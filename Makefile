@@ -10,15 +10,18 @@ N      ?= 20000
 CASES  ?= 60
 GPU_CASES ?= 2000
 
+# The tests that run programs of patterns.
+PATTERN_TESTS = tests/skeletons/test_listings.py tests/skeletons/test_bridges.py tests/skeletons/test_extremes.py tests/skeletons/test_rewriting.py \
+	tests/skeletons/test_units.py
 # The tests that run generated kernels.
 KERNEL_TESTS = tests/random/test_property.py tests/whole/test_numbers.py tests/whole/test_statements.py tests/whole/test_golden.py tests/program/lower/walk/test_look_ahead.py \
 	tests/tensor/kernel/test_calls.py tests/render/c/test_threads.py tests/loops/schedule/test_commands.py \
 	tests/loops/schedule/test_corner_cases.py tests/program/lower/base/test_rows_in_registers.py tests/tensor/functions/test_einsum.py tests/tensor/test_arithmetic.py \
 	tests/tensor/files/test_files.py tests/tensor/files/test_files_broken.py tests/tensor/files/test_files_fuzz.py \
-	tests/tensor/exchange/test_arrays_fuzz.py
+	tests/tensor/exchange/test_arrays_fuzz.py $(PATTERN_TESTS)
 # The tests that run kernels under the emulator.
 EMULATED_TESTS = tests/found tests/program/device tests/program/lower/result tests/random/test_emulated.py tests/random/test_recipes.py \
-	tests/recipes tests/render/cuda tests/runtime/gpu tests/tensor/kernel/test_told_gpu.py
+	tests/recipes tests/render/cuda tests/runtime/gpu tests/tensor/kernel/test_told_gpu.py $(PATTERN_TESTS)
 # Python itself is not sanitized, so the sanitizers' libraries have to be loaded before it.
 SANITIZER = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
   LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)"
@@ -129,7 +132,7 @@ guard-library:
 
 guard: setup guard-library ## run random cases under the guarding allocator
 	LD_PRELOAD=$(CURDIR)/build/guard.so $(PYTEST) -n $(JOBS) -k "not gpu" \
-	  tests/random/test_property.py tests/found tests/program/lower/result
+	  tests/random/test_property.py tests/found tests/program/lower/result tests/skeletons/test_listings.py tests/skeletons/test_random.py
 
 tsan: setup ## run parallel kernels, and injected races, under ThreadSanitizer (CASES=60, CLANG=)
 	$(PY) -m tests.tsan --random $(CASES) $(if $(CLANG),--cc $(CLANG))

@@ -105,6 +105,8 @@ LETS = ("fun(r => r :>> reduce(+, 0) :>> fun(s => r :>> map(fun(e => e - s))))",
         "fun(r => r :>> split(2) :>> join)")  # fmt: skip
 PAIRS = ("map(fun(p => p.2))", "map(fun(p => p.1 + p.2))", "map(+)",
          "map(fun(p => (p.2, p.1 * 2)))", "map(fun(p => p.2 * x@p.1))",
+         "map(fun(p => ((p.1, p.2), p.1)))", "map(fun(p => (p.2, (p.2, p.1))))",
+         "map(fun(p => p.1.2 - p.2))", "map(fun(p => (p.2.1, p.1 + p.2.2)))",
          "reduceSeq(fun(a => fun(p => (a.1 + p.1, max(a.2, p.2)))), (0, 0))")  # fmt: skip
 ROWS = ("join", "transpose", "split(2)", "split(3)")
 

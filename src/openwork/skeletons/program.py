@@ -282,9 +282,11 @@ class Program:
 
     def with_units(self) -> Program:
         """The program with units of a GPU, if it has none: a warp for each row with a sum."""
+        body = for_gpu(self.signature.body)
+        if body == self.signature.body:
+            return self
         try:
-            signature = tidied(replace(self.signature, body=for_gpu(self.signature.body)))
-            made = Program(signature, self._origin)
+            made = Program(tidied(replace(self.signature, body=body)), self._origin)
         except PatternError:
             return self
         return made if made.result == self.result else self

@@ -124,6 +124,8 @@ def _of_type(name: str, value: object, type: Type, buffer: Buffer) -> Array:
                          hint=f"{name}.filled(0), or {name}.data")  # fmt: skip
     try:
         return _converted(name, value, buffer.dtype)
+    except ShapeError:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
         raise ShapeError(
             f"{name} has the type {type}, and {_kind(value)} cannot become that: {error}",
@@ -164,6 +166,8 @@ def _keeps_its_numbers(given: Array, made: Array) -> None:
     """Lists of other numbers are no data: `astype` would cut them, or read strings."""
     if given.size and given.dtype.kind not in "biufcO":
         raise ValueError("it holds no numbers")
+    if given.dtype.kind == "O" and any(each is None for each in given.flat):
+        raise ValueError("None is no number")
     if given.dtype.kind == "f" and made.dtype.kind == "i" and (given != made).any():
         raise ValueError("it has fractions")
 

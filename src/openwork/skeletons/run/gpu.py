@@ -45,7 +45,6 @@ class GpuKernel(Kernel):
         self, signature: Signature, result: Type, lowered: Lowered, program: Program, target: str,
         trace: Trace,
     ) -> None:  # fmt: skip
-        verify(program)
         program = trace.run("simplified.c", lambda: simplify(program), show_program)
         verify(program)
         check_powers(program)
