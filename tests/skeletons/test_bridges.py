@@ -242,6 +242,37 @@ def test_sparse_programs_of_dense_ones(
     np.testing.assert_allclose(np.reshape(got, np.shape(meaning(A, B, x))), meaning(A, B, x))
 
 
+TRANSPOSED = {
+    "transpose": ("A :>> transpose", lambda A: A.T),
+    "symmetric part": ("zip(A, A :>> transpose) :>> map(fun(r => zip(r.1, r.2) :>> map(+)))",
+                       lambda A: A + A.T),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("result", [ow.CSR, ow.CSC.with_layout("packed")], ids=repr)
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_a_result_has_the_pattern_of_a_transpose(name: str, result: ow.Format) -> None:
+    """By columns that of CSR is as it is stored; and one tensor has one extent, however read."""
+    text, meaning = TRANSPOSED[name]
+    program = sk.sparsify(sk.parse(f"nFun n. fun A: [[double]_n]_n. {text}"), result, A=ow.CSR)
+    A = np.where(RNG.random((5, 5)) < 0.4, RNG.integers(1, 9, (5, 5)), 0).astype(float)
+    kernel = interpreted(program)
+    kernel.origin = program._origin
+    got = kernel(A=ow.tensor(A, format=ow.CSR))
+    assert got.format == result
+    np.testing.assert_array_equal(got.to_numpy(), meaning(A))
+
+
+def test_a_transpose_is_read_as_it_is_stored() -> None:
+    dense = sk.parse("nFun n. nFun m. fun A: [[double]_m]_n. A :>> transpose")
+    program = sk.sparsify(dense, result=ow.CSC, A=ow.CSR)
+    assert program.text.endswith("zip(A_crd@k, A@k) :>> map(fun(e => e.2))))")
+    kernel = interpreted(program)
+    kernel.origin = program._origin
+    A = np.array([[0, 1.0, 0], [2, 0, 3]])
+    np.testing.assert_array_equal(kernel(A=ow.tensor(A, format=ow.CSR)).to_numpy(), A.T)
+
+
 COLUMN_SUMS = "nFun n. nFun m. fun A: [[double]_m]_n. fun x: [double]_n. A :>> transpose :>> map("
 COLUMN_SUMS += "fun(c => zip(c, x) :>> map(*) :>> reduce(+, 0)))"
 SPMV = "nFun n. nFun m. fun A: [[double]_m]_n. fun x: [double]_m. A :>> map("

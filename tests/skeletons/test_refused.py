@@ -134,7 +134,11 @@ def test_good_data() -> None:
         ({"o": [0, float("nan"), 2, 3]}, "E202", "cannot become"),
         ({"x": ["1", "2"]}, "E202", "holds no numbers"),
         ({"x": [1, None]}, "E202", "None is no number"),
-        ({"x": np.ones(2, complex)}, "E202", "^E202: x holds complex128, and its type says float32"),
+        (
+            {"x": np.ones(2, complex)},
+            "E202",
+            "^E202: x holds complex128, and its type says float32",
+        ),
         ({"A": [[(0, 1), (0.5, 1)], [], [(1, 1)]]}, "E202", "0.5 is no integer"),
         ({"x": np.ma.masked_array([1, 2], [0, 1], "float32")}, "E202", "mask"),
         ({"A": np.zeros(3, [("a", "i4"), ("b", "f4")])}, "E202", "int32 first, float32 second"),

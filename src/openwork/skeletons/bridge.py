@@ -7,7 +7,7 @@ stored entries of a row are mapped. A sum of several terms is the sum of a sum f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from openwork.algebra.operators import ADD, MUL, NEG, SUB
@@ -25,7 +25,7 @@ from openwork.skeletons.language.nodes import ArrayType, Expr, Nat, Scalar, Sign
 from openwork.skeletons.language.stored import refuse, typed
 from openwork.skeletons.program import Program
 from openwork.skeletons.rows import Entries, entries_of, fresh
-from openwork.skeletons.run.tensors import Origin
+from openwork.skeletons.run.tensors import Origin, Pattern
 from openwork.tensor.statement import Statement
 
 Env = Mapping[index.IndexVar, Expr]
@@ -61,6 +61,7 @@ class _FromStatement:
         self.written = written
         accesses = [a for a in n.walk_all(written.rhs) if isinstance(a, index.Access)]
         self.operands = {a.tensor.name: a for a in accesses}
+        self.same = _of_one_extent([written.lhs, *accesses])
         self.sparse: dict[str, Entries] = {}
         for name, a in self.operands.items():
             if not a.tensor.format.is_dense:
@@ -76,7 +77,7 @@ class _FromStatement:
         for name, access in self.operands.items():
             params |= self._types(name, access)
         env: dict[index.IndexVar, Expr] = {v: n.OfNat(n.named(v.name)) for v in lhs.vars}
-        self.pattern: tuple[str, ...] = ()  # the operands with the pattern of a sparse result
+        self.pattern: tuple[Pattern, ...] = ()  # those that make up that of a sparse result
         self.own = False  # it is a union
         if lhs.tensor.format.is_dense:
             body = self.expr(self.written.rhs, env, {})
@@ -87,18 +88,20 @@ class _FromStatement:
             params |= self._pattern_params(lhs)
         for var in made:
             body = n.Generate(self.extent(var), n.NFun(f"{var.name}#0", _renamed(body, var)))
-        known = dict.fromkeys(v for a in self.operands.values() for v in a.vars)
+        known = dict.fromkeys(self.same[v] for a in self.operands.values() for v in a.vars)
         own = (name for entries in self.sparse.values() for name in entries.known.nats)
         nats = (*(f"n_{v.name}" for v in known), *own)
         signature = Signature(nats, tuple(params), tuple(params.values()), body)
-        extents = {k: tuple(f"n_{v.name}" for v in a.vars) for k, a in self.operands.items()}
+        extents = {
+            k: tuple(f"n_{self.same[v].name}" for v in a.vars) for k, a in self.operands.items()
+        }
         sparse = None if lhs.tensor.format.is_dense else lhs.tensor.format
         formats = {name: a.tensor.format for name, a in self.operands.items()}
         origin = Origin(extents, formats, lhs.tensor.name, sparse, self.pattern, self.own)
         return Program(tidied(signature), origin)
 
     def extent(self, var: index.IndexVar) -> Nat:
-        return n.named(f"n_{var.name}")
+        return n.named(f"n_{self.same[var].name}")
 
     def _types(self, name: str, access: index.Access) -> dict[str, Type]:
         known = self.sparse.get(name)
@@ -116,21 +119,23 @@ class _FromStatement:
             refuse(f"{lhs} is stored as {format!r}",
                    "results are dense, or in ow.CSR, ow.CSC or ow.LIL")  # fmt: skip
         reads = [a for a in n.walk_all(rhs) if isinstance(a, index.Access)]
-        there = [a for a in reads if a.vars == lhs.vars and a.tensor.name in self.sparse]
-        (row, column), packed = (lhs.vars[mode] for mode in format.order), format.layout == PACKED
+        ways = (lhs.vars, lhs.vars[::-1])
+        there = [a for a in reads if a.vars in ways and a.tensor.name in self.sparse]
+        (row, column), packed = _stored(lhs), format.layout == PACKED
 
         def entry(at: Expr, held: Held) -> Expr:
             made = self.expr(rhs, {**env, column: at}, held)
             return n.Pair(at, made) if packed else made
 
         for a in there:
-            if a.tensor.format == format and _is_absent(without(rhs, [a]), lhs):
-                self.pattern = (a.tensor.name,)
+            if _like(a, lhs) and _is_absent(without(rhs, [a]), lhs):
+                self.pattern = ((a.tensor.name, a.vars != lhs.vars),)
                 return self.sparse[a.tensor.name].mapped(env[row], lambda at, v: entry(at, {a: v}))  # noqa: B023
         if not there or not _is_absent(without(rhs, there), lhs):
             refuse(f"{lhs} is sparse, and {show(rhs)} has values where no operand has an entry",
                    "a dense result")  # fmt: skip
-        self.pattern, self.own = tuple(dict.fromkeys(a.tensor.name for a in there)), True
+        found = ((a.tensor.name, a.vars != lhs.vars) for a in there)
+        self.pattern, self.own = tuple(dict.fromkeys(found)), True
         at = fresh("j")
         stored = n.At(n.Var(f"{lhs.tensor.name}_crd"), env[row])
         return n.piped(stored, n.Map(n.Fun(at.name, entry(at, {}))))
@@ -202,6 +207,28 @@ class _FromStatement:
     def _is_sparse(self, e: index.Expr) -> bool:
         return any(isinstance(a, index.Access) and a.tensor.name in self.sparse
                    for a in n.walk_all(e))  # fmt: skip
+
+
+def _of_one_extent(accesses: Sequence[index.Access]) -> dict[index.IndexVar, index.IndexVar]:
+    """For each variable the one that its extent is called by: a mode of a tensor has one extent."""
+    same, first = dict[index.IndexVar, index.IndexVar](), dict[tuple[str, int], index.IndexVar]()
+    for a in accesses:
+        for mode, var in enumerate(a.vars):
+            mine = same.setdefault(var, var)
+            known = same[first.setdefault((a.tensor.name, mode), var)]
+            same |= {v: known for v, called in same.items() if called == mine}
+    return same
+
+
+def _stored(a: index.Access) -> tuple[index.IndexVar, ...]:
+    """The variables of an access, the one of its rows or columns first."""
+    return tuple(a.vars[mode] for mode in a.tensor.format.order)
+
+
+def _like(a: index.Access, lhs: index.Access) -> bool:
+    """Whether two accesses are stored alike: the transpose of CSR is CSC."""
+    one, other = a.tensor.format, lhs.tensor.format
+    return (one.levels, one.layout, _stored(a)) == (other.levels, other.layout, _stored(lhs))
 
 
 def _is_absent(left: index.Expr, lhs: index.Access) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from openwork.errors import PatternError
 from openwork.frozen import frozen
 from openwork.skeletons.program import Program
 
@@ -102,17 +101,3 @@ STRATEGIES: tuple[Strategy, ...] = (
         ((PIECES, (16, 64, 1024)),),
     ),
 )  # fmt: skip
-
-
-def candidates(program: Program, gpu: bool) -> Iterator[tuple[str, Program]]:
-    """What strategies make of a program, each with its name and sizes."""
-    for strategy in STRATEGIES:
-        if strategy.gpu != gpu:
-            continue
-        for sizes in strategy.settings():
-            told = ", ".join(f"{name}={value}" for name, value in sizes.items())
-            try:
-                made = strategy.applied(program, sizes)
-            except PatternError:
-                break  # its rules do not apply, whatever the sizes
-            yield f"{strategy.name} ({told})" if told else strategy.name, made

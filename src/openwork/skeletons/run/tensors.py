@@ -24,6 +24,8 @@ from openwork.skeletons.run.data import pairs
 from openwork.tensor.create import from_arrays
 from openwork.tensor.tensor import Tensor
 
+Pattern = tuple[str, bool]  # that of a tensor, by its name, or of its transpose
+
 
 @frozen
 class Origin:
@@ -38,7 +40,7 @@ class Origin:
     formats: Mapping[str, Format] = field(default_factory=dict)
     name: str = ""
     format: Format | None = None
-    operands: tuple[str, ...] = ()
+    operands: tuple[Pattern, ...] = ()
     own: bool = False
 
     def naturals(self, data: Mapping[str, Any]) -> dict[str, int]:
@@ -50,10 +52,11 @@ class Origin:
             for natural, extent in zip(told, data[name].shape, strict=True)
         }
 
-    def _given(self, data: Mapping[str, Any]) -> list[Tensor]:
+    def _given(self, data: Mapping[str, Any]) -> list[tuple[Tensor, bool]]:
         """The tensors whose entries make up the pattern, if all of them are given."""
-        found = [data[name] for name in self.operands if isinstance(data.get(name), Tensor)]
-        return found if len(found) == len(self.operands) else []
+        found = [(data.get(name), turned) for name, turned in self.operands]
+        tensors = [(t, turned) for t, turned in found if isinstance(t, Tensor)]
+        return tensors if len(tensors) == len(found) else []
 
     def with_pattern(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments, and the coordinates of the result where it has a pattern of its own."""
@@ -69,22 +72,29 @@ class Origin:
         tensors, format = self._given(data), self.format
         if format is None or not tensors:
             return values
-        pos, crd = _union(tensors, format) if self.own else _rows_of(tensors[0])
+        pos, crd = _union(tensors, format) if self.own else _rows_of(tensors[0][0])
         flat = values if values.dtype.names is None else values["second"].copy()
         known = {"pos": pos, "len": np.diff(pos), "crd": crd}
         levels = [{f.name: known[f.name] for f in level.arrays} for level in format.levels]
-        return from_arrays(format, tensors[0].shape, levels, flat, name=self.name)
+        return from_arrays(format, _shape_of(*tensors[0]), levels, flat, name=self.name)
 
 
-def _union(tensors: list[Tensor], format: Format) -> tuple[Any, Any]:
+def _shape_of(tensor: Tensor, turned: bool) -> tuple[int, ...]:
+    return tensor.shape[::-1] if turned else tensor.shape
+
+
+def _union(tensors: list[tuple[Tensor, bool]], format: Format) -> tuple[Any, Any]:
     """The coordinates where any of some matrices has an entry: offsets of rows, and columns; the
     other way about where the format has columns first."""
-    run, inside = format.order
-    runs, extent = tensors[0].shape[run], max(tensors[0].shape[inside], 1)
-    coords = [t.to_coo()[0].astype(np.int64) for t in tensors]
-    places = np.unique(np.concatenate([each[run] * extent + each[inside] for each in coords]))
-    counts = np.bincount(places // extent, minlength=runs)
-    return positions(counts), (places % extent).astype(index_dtype(extent))
+    (run, inside), shape = format.order, _shape_of(*tensors[0])
+    extent, places = max(shape[inside], 1), list[Any]()
+    for tensor, turned in tensors:
+        coords = tensor.to_coo()[0].astype(np.int64)
+        each = coords[::-1] if turned else coords
+        places.append(each[run] * extent + each[inside])
+    found = np.unique(np.concatenate(places))
+    counts = np.bincount(found // extent, minlength=shape[run])
+    return positions(counts), (found % extent).astype(index_dtype(extent))
 
 
 def _rows_of(tensor: Tensor) -> tuple[Any, Any]:
