@@ -46,6 +46,7 @@ class Dialect:
     infinity: Mapping[str, str]  # by type
     nan: Mapping[str, str]
     library: str  # the prefix of C's mathematical functions
+    formulas: frozenset[tuple[str, str]]  # functions, by name and type, that helpers compute
     complex_function: str  # of complex numbers; placeholders: its name, and the suffix of its type
     complex_value: str  # placeholders: the type, and both parts
     real: Form  # part of a complex number

@@ -151,7 +151,7 @@ def operator(
         return f"{d.library}{name}{suffix_of(type)}({args[0][0]}, {args[1][0]})", ATOM
     if name == "sign":
         return f"{use(name, type)}({args[0][0]})", ATOM
-    return _unary(name, args[0], types[0], type, d)
+    return _unary(name, args[0], types[0], type, d, use)
 
 
 def _arithmetic(name: str, args: list[Spelled], type: str, d: Dialect) -> Spelled:
@@ -183,7 +183,7 @@ def _bitwise(name: str, args: list[Spelled], type: str, d: Dialect) -> Spelled:
     return f"({paren(args[0], UNARY)} {sign} {paren(args[1], UNARY)})", ATOM
 
 
-def _unary(name: str, arg: Spelled, source: str, type: str, d: Dialect) -> Spelled:
+def _unary(name: str, arg: Spelled, source: str, type: str, d: Dialect, use: UseHelper) -> Spelled:
     if name == "neg":
         if is_integer(type):
             return f"({d.types[type]})(0 - ({wide_type(type)}){paren(arg, UNARY)})", UNARY
@@ -198,6 +198,8 @@ def _unary(name: str, arg: Spelled, source: str, type: str, d: Dialect) -> Spell
         return d.conjugate.of(arg, type=d.types[source]) if is_complex(source) else arg
     if name in _WHOLE:
         return _call(_WHOLE[name], arg, source, d) if is_float(source) else arg
+    if (name, type) in d.formulas:
+        return f"{use(name, type)}({arg[0]})", ATOM
     if name in _FUNCTIONS:
         return _call(name, arg, type, d)
     raise InternalError(f"{d.name} has no spelling for the operator {name}")

@@ -108,7 +108,7 @@ class Writer:
     def use(self, name: str, type: str) -> str:
         """Emit a helper, and return the name to call it by."""
         if name in self.library.needs:
-            self.use(self.library.needs[name], "")
+            self.use(self.library.needs[name], type)
         if (name, type) not in self.helpers:
             self.helpers[name, type] = self.library.text(name, type)
         return f"{name}_{type}" if type else name

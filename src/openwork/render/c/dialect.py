@@ -11,6 +11,11 @@ CTYPES = COMMON_TYPES | {
     "complex128": "double _Complex",
 }
 
+# Functions that compilers vectorize: see `function_helpers`.
+FORMULAS = frozenset(
+    (name, type) for name in ("exp", "expm1", "tanh", "log") for type in ("float64", "float32")
+)
+
 _CAST = Form("({type}){x}", UNARY, UNARY)
 
 C = Dialect(
@@ -23,6 +28,7 @@ C = Dialect(
     infinity={"float32": "__builtin_inff()", "float64": "__builtin_inf()"},
     nan={"float32": '__builtin_nanf("")', "float64": '__builtin_nan("")'},
     library="__builtin_",
+    formulas=FORMULAS,
     complex_function="__builtin_c{name}{suffix}",
     complex_value="__builtin_complex({real}, {imag})",
     real=Form("__real__ {x}", ATOM, UNARY),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from openwork.program.contract import NO_MEMORY
 from openwork.render.c.dialect import C
+from openwork.render.c.function_helpers import FUNCTION_HELPERS, FUNCTIONS_NEED, function_text
 from openwork.render.c.store_helpers import STORE_HELPERS, store_text
 from openwork.render.c.vector_helpers import VECTOR_HELPERS, vector_text
 from openwork.render.helpers import Library, helper_text
@@ -222,10 +223,15 @@ def _text(name: str, type: str) -> str:
         return store_text(name, type)
     if name in VECTOR_HELPERS:
         return vector_text(name, type)
+    if name in FUNCTION_HELPERS:
+        return function_text(name, type)
     return helper_text(name, type, C)
 
 
 LIBRARY = Library(
     _text,
-    needs={"resize": "huge", "room_for": "huge", "zeros": "huge", "gather_soon": "ask_for"},
+    needs={
+        **{"resize": "huge", "room_for": "huge", "zeros": "huge", "gather_soon": "ask_for"},
+        **FUNCTIONS_NEED,
+    },
 )

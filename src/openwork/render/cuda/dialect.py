@@ -28,6 +28,7 @@ CUDA = Dialect(
         "float64": "__longlong_as_double(0x7ff8000000000000ll)",
     },
     library="",
+    formulas=frozenset(),
     complex_function="c{name}",
     complex_value="{type}({real}, {imag})",
     real=Form("{x}.re", ATOM, ATOM),
