@@ -73,6 +73,23 @@ class Storage:
             values = values.view(dtype.scalar)
         return cls(shape, format, dtype, levels, values, fill)
 
+    def rows(self, array: Array, format: Format) -> Storage:
+        """A contiguous array of elements as this one's, by rows; `format` says so.
+
+        For small arrays: the constructor takes longer than what is done with them.
+        """
+        made = object.__new__(Storage)
+        made.__dict__ = {
+            "shape": array.shape,
+            "format": format,
+            "dtype": self.dtype,
+            "levels": ({},) * array.ndim,
+            "values": array.reshape(-1),
+            "fill": 0,
+            "borrowed": False,
+        }
+        return made
+
     @property
     def elements(self) -> Array:
         """The values as an array of elements: numbers, or records, copied from other layouts."""

@@ -12,7 +12,7 @@ import numpy as np
 from openwork.algebra import operators as ops
 from openwork.format.formats import dense
 from openwork.index.nodes import Access, Apply
-from openwork.runtime.storage import Array
+from openwork.runtime.storage import Array, Storage
 from openwork.tensor.eager import KERNELS, Result, called, run, variables
 from openwork.tensor.exchange.facts import Facts, facts_for
 from openwork.tensor.operand import Operand
@@ -32,7 +32,7 @@ def matmul(left: Operand, right: Operand) -> Operand:
     return run("matmul", layout, operands, build, called("matmul", operands))
 
 
-def matmul_again(left: Operand, right: Operand | Array) -> Operand | None:
+def matmul_again(left: Operand, right: Operand | Array) -> tuple[Storage, Facts] | None:
     """`left @ right` by the kernel of the product before, if that was much like this one.
 
     A solver has a new vector each time, and cannot wait for it to become a tensor.
@@ -41,7 +41,7 @@ def matmul_again(left: Operand, right: Operand | Array) -> Operand | None:
         right = np.ascontiguousarray(right)  # a column of a block, which solvers take apart
     again = KERNELS.again("matmul", (left, right))
     if again is not None:
-        return Operand(left.name, again[0].shape, again[1], again[0])
+        return again
     if isinstance(right, Operand) and right.storage.alike is None:
         return None
     known = _with_array(left.facts, right.dtype, len(right.shape))
@@ -51,7 +51,7 @@ def matmul_again(left: Operand, right: Operand | Array) -> Operand | None:
         known.kernel, known.losses = KERNELS.find(known.key), KERNELS.losses
     kernel = known.kernel
     made: Operand | None = None if kernel is None else kernel.repeated({"A": left, "B": right})
-    return made
+    return None if made is None or made._storage is None else (made._storage, made._facts)
 
 
 @dataclass

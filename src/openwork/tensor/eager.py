@@ -34,6 +34,7 @@ class KernelStore:
         self._most = most
         self._kernels: dict[Hashable, Any] = {}
         self._ready: dict[tuple[object, ...], tuple[Any, Facts]] = {}
+        self._latest: dict[tuple[Hashable, Facts], Any] = {}  # kernels for one sparse tensor
         self.losses = 0  # how often kernels were forgotten
 
     def get(
@@ -67,6 +68,13 @@ class KernelStore:
         """Keep what repeats a call by `kernel` for arrays like `operands`."""
         warm = kernel._warm
         if warm is None:
+            return
+        if len(operands) == 1 and operands[0].storage.alike is None:
+            if type(operands[0].storage) is not Storage:
+                return
+            while len(self._latest) >= _MOST_CALLS:
+                self._latest.pop(next(iter(self._latest)), None)
+            self._latest[called[0], operands[0].facts] = kernel
             return
         numbers = [isinstance(each, type) for each in called[1:]]
         ready = warm.detached([o.storage for o in operands], numbers, made.storage)
@@ -105,6 +113,18 @@ class KernelStore:
         storage = ready[0](given)
         return None if storage is None else (storage, ready[1])
 
+    def repeat(self, what: Hashable, operand: Operand) -> Operand | None:
+        """The result of the operation `what` on a sparse tensor, if it was the same before.
+
+        Checking a call and finding its kernel takes longer than running it on some ten thousand
+        entries.
+        """
+        kernel = self._latest.get((what, operand.facts))
+        made: Operand | None = None
+        if kernel is not None:
+            made = kernel.repeated({_LETTERS[0]: operand})
+        return made
+
     def find(self, key: Hashable) -> Any:
         """The kernel for `key`, or None."""
         return self._kernels.get(key)
@@ -116,6 +136,7 @@ class KernelStore:
         """Forget all kernels."""
         self._kernels.clear()
         self._ready.clear()
+        self._latest.clear()
         self.losses += 1
 
 

@@ -17,7 +17,17 @@ import numpy as np
 from openwork.algebra import operators as ops
 from openwork.algebra.entries import Entry
 from openwork.algebra.operators import Op
-from openwork.algebra.types import BOOL, INT64, DType, Number, as_dtype, computed, number
+from openwork.algebra.types import (
+    BOOL,
+    FLOAT32,
+    FLOAT64,
+    INT64,
+    DType,
+    Number,
+    as_dtype,
+    computed,
+    number,
+)
 from openwork.errors import ShapeError
 from openwork.format.formats import dense
 from openwork.format.layouts import AOS
@@ -92,6 +102,9 @@ def reduction(
         again = KERNELS.again(what, (operand,))
         if again is not None:
             return Operand(operand.name, again[0].shape, again[1], again[0])
+        made = KERNELS.repeat(what, operand)
+        if made is not None:
+            return made
     op, modes = REDUCTIONS[name], Modes.of(operand, axis, keepdims)
     if op in (ops.MIN, ops.MAX) and not modes.count:
         raise ShapeError(
@@ -105,7 +118,10 @@ def reduction(
     neutral = operand.format.is_dense or _converted(op, fill, kind) == identity
     if not neutral:
         stored = _with_fill(operand, _neutral_fill(op, operand.facts.dtype, identity))
-    made = _reduced(op, stored, modes, kind, called(what, (operand,)) if what else ())
+    named: tuple[object, ...] = ()
+    if what is not None and neutral:
+        named = called(what, (operand,)) or (what, operand.facts)
+    made = _reduced(op, stored, modes, kind, named)
     if not neutral:
         made = _joined(op, made, operand, modes, _converted(op, fill, kind), kind)
     return modes.shaped(made)
@@ -247,9 +263,39 @@ def _apply(op: Op, *args: Any) -> Operand:
 
 def mean(operand: Operand, axis: Axis, keepdims: bool, dtype: object = None) -> Operand:
     """The arithmetic mean; of integers and bools in float64."""
+    if dtype is None and not keepdims and _is_quick(operand, axis):
+        return _mean_of_array(operand, axis)
     modes = Modes.of(operand, axis, keepdims)
     total = reduction("sum", operand, axis, keepdims, _floating(operand, dtype))
     return _divided(total, modes.count)
+
+
+def _is_quick(operand: Operand, axis: Axis) -> bool:
+    """Whether a mean is one statement: along one mode or all, of an array of floats."""
+    storage = operand.storage
+    if not storage.alike or storage.dtype not in (FLOAT32, FLOAT64):
+        return False
+    return axis is None or (type(axis) is int and -len(storage.shape) <= axis < len(storage.shape))
+
+
+def _mean_of_array(operand: Operand, axis: Axis) -> Operand:
+    """The mean of a dense tensor as one statement: a sum, divided."""
+    storage = operand.storage
+    count = float(storage.shape[axis] if isinstance(axis, int) else storage.values.size)
+    given = operand, count
+    again = KERNELS.again(("mean", axis), given)
+    if again is not None:
+        return Operand(operand.name, again[0].shape, again[1], again[0])
+    modes, kind = Modes.of(operand, axis, False), storage.dtype
+
+    def build(accesses: Sequence[Access]) -> Result:
+        total = _nested(ops.ADD, variables(modes.axes), accesses[0])
+        return Result(Apply(ops.DIV, (total, accesses[1])), dense(len(modes.kept)), kind)
+
+    layout = Layout((tuple(range(modes.order)), ()), modes.kept, ((), ()))
+    number = around(Storage((), dense(0), kind, (), np.array([count], kind)))
+    key = called(("mean", axis), given)
+    return run(("mean",), layout, (operand, number), build, key)
 
 
 def variance(operand: Operand, axis: Axis, keepdims: bool, correction: float) -> Operand:

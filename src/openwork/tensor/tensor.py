@@ -49,7 +49,7 @@ from openwork.tensor.exchange.numpy_functions import FUNCTIONS, IsSparse
 from openwork.tensor.exchange.records import contracted, expanded
 from openwork.tensor.operand import Operand, auto_name
 from openwork.tensor.rearrange.broadcast import check_axes, permute, squeeze as without_modes
-from openwork.tensor.rearrange.index import assign as put, select
+from openwork.tensor.rearrange.index import assign as put, select, window
 from openwork.tensor.rearrange.shape import diagonal, reshaped, without_fill
 from openwork.tensor.recorded import Record, Recorded, compute
 from openwork.tensor.reductions import Axis, arg_extreme, mean, reduction, trace, variance
@@ -80,12 +80,18 @@ class Tensor(Overloaded["Tensor"], Operand):
     @classmethod
     def made(cls, operand: Operand) -> Self:
         """A tensor over a kernel's result, under a new name."""
-        return cls(auto_name(), operand._shape, operand._facts, operand._storage)
+        made = object.__new__(cls)  # in less time than by the constructor
+        made._name, made._shape = auto_name(), operand._shape
+        made._facts, made._storage = operand._facts, operand._storage
+        return made
 
     @classmethod
     def _again(cls, storage: Storage, facts: Facts) -> Self:
-        """A tensor over the result of a repeated call."""
-        return cls(auto_name(), storage.shape, facts, storage)
+        """A tensor over the result of a repeated call, in less time than by the constructor."""
+        made = object.__new__(cls)
+        made._name, made._shape = auto_name(), storage.shape
+        made._facts, made._storage = facts, storage
+        return made
 
     @classmethod
     def wrap(cls, obj: object) -> Self:
@@ -115,6 +121,11 @@ class Tensor(Overloaded["Tensor"], Operand):
         >>> A[1, 2].item(), A[:, ::2].to_numpy().tolist(), A[[1, 1]].nnz
         (5, [[0, 0], [4, 5]], 4)
         """
+        storage = self._storage
+        if storage is not None and self._shape:
+            found = window(storage, index)
+            if found is not None:
+                return self._again(*found)
         variables = index if isinstance(index, tuple) else (index,)
         if any_terms(variables) or not (variables or self.order):
             return Term(self._element(variables))
@@ -282,7 +293,7 @@ class Tensor(Overloaded["Tensor"], Operand):
         return bool((self == value).any())
 
     def __iter__(self) -> Iterator[Self]:
-        return (self._selected(n) for n in range(len(self)))
+        return (self[n] for n in range(len(self)))
 
     # Elements by number
 
@@ -320,7 +331,7 @@ class Tensor(Overloaded["Tensor"], Operand):
         if isinstance(other, (np.ndarray, Tensor)):
             again = matmul_again(self, other)
             if again is not None:
-                return self.made(again)
+                return self._again(*again)
         operand = self._operand(other)
         return operand if operand is NotImplemented else self.made(matmul(self, operand))
 

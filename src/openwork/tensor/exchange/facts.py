@@ -6,7 +6,7 @@ from dataclasses import field
 from functools import lru_cache
 
 from openwork.algebra.types import DType, Number, number
-from openwork.format.formats import Format
+from openwork.format.formats import Format, dense
 from openwork.frozen import frozen
 from openwork.runtime.storage import Storage
 
@@ -51,6 +51,12 @@ def facts_of(storage: Storage) -> Facts:
         return _facts_of_array(storage.dtype, storage.format)
     fill = storage.fill
     return Facts(storage.format, storage.dtype, fill if fill == fill else "nan")
+
+
+@lru_cache(maxsize=256)
+def facts_of_rows(dtype: DType, order: int) -> Facts:
+    """The facts of an array of numbers by rows."""
+    return _facts_of_array(dtype, dense(order))
 
 
 @lru_cache(maxsize=256)

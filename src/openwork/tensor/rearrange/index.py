@@ -18,6 +18,7 @@ from openwork.errors import ParseError, ShapeError
 from openwork.frozen import frozen
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.convert.pack import differs, to_dense
+from openwork.tensor.exchange.facts import Facts, facts_of_rows
 from openwork.tensor.exchange.records import as_records
 from openwork.tensor.rearrange.shape import of_array, on_device_of, packed, raveled, unraveled
 
@@ -60,11 +61,24 @@ class Selection:
         return tuple(found)
 
 
+def window(storage: Storage, subscript: Any) -> tuple[Storage, Facts] | None:
+    """The elements of an array in memory that usual subscripts name, in little time.
+
+    None where `select` has more to do.
+    """
+    if storage.alike is None or not _is_usual(subscript, storage.shape):
+        return None
+    whole = storage.values if len(storage.shape) == 1 else to_dense(storage)
+    array = np.asarray(whole[subscript])
+    if not array.flags.c_contiguous:
+        return None
+    facts = facts_of_rows(storage.dtype, array.ndim)
+    return storage.rows(array, facts.format), facts
+
+
 def select(storage: Storage, subscript: Any, name: str) -> Storage:
     """The elements that a subscript names, as NumPy has it."""
     host = storage.host()
-    if host.alike and _is_usual(subscript, host.shape):
-        return of_array(np.asarray(to_dense(host)[subscript]), host)
     given = normalized(subscript, host.shape, name)
     if host.format.is_dense:
         return on_device_of(storage, of_array(to_dense(host)[given], host))
@@ -110,6 +124,8 @@ def _elements(value: Any, storage: Storage, name: str) -> Array:
 
 def _is_usual(subscript: Any, shape: Shape) -> bool:
     """Whether a subscript is integers and slices that are right, and mean what they do in NumPy."""
+    if type(subscript) is int:
+        return bool(shape) and -shape[0] <= subscript < shape[0]
     items = subscript if type(subscript) is tuple else (subscript,)
     if len(items) > len(shape):
         return False
