@@ -120,11 +120,15 @@ class Operand:
 
     # The protocol between kernels and the tensors of their statement
 
-    def __openwork_result__(self, storage: Storage) -> Self:
-        """A new operand of this name over a kernel's result."""
-        made = type(self)(self._name, storage.shape, self._facts, storage)
-        if storage.fill != self._facts.key:  # a semiring's zero
-            made._facts = facts_of(storage)
+    def __openwork_result__(self, storage: Storage, facts: Facts | None = None) -> Self:
+        """A new operand of this name over a kernel's result, whose `facts` may be known."""
+        made = object.__new__(type(self))  # in less time than by the constructor
+        made._name, made._shape, made._storage = self._name, storage.shape, storage
+        if facts is None:
+            facts = self._facts
+            if storage.fill != facts.key:  # a semiring's zero
+                facts = facts_of(storage)
+        made._facts = facts
         return made
 
     def __openwork_part__(

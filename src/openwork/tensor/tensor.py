@@ -427,8 +427,9 @@ class Tensor(Overloaded["Tensor"], Operand):
         if column:  # as SciPy multiplies by a block, one after the other
             x = x[:, 0]
         again = matmul_again(self, x) if type(x) is np.ndarray else None
-        if again is not None and again.format.plain and again.format.order in ((0,), (0, 1)):
-            made: Array = again.storage.values.reshape(again.storage.shape)
+        storage = None if again is None else again[0]
+        if storage is not None and storage.alike and storage.format.order in ((0,), (0, 1)):
+            made: Array = storage.values.reshape(storage.shape)
         else:
             made = np.asarray((self @ x).to_numpy())
         return made[:, None] if column else made

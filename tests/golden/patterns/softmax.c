@@ -1,4 +1,5 @@
 typedef __INT32_TYPE__ int32_t;
+typedef __UINT32_TYPE__ uint32_t;
 typedef __INT64_TYPE__ int64_t;
 
 // patterns
@@ -30,13 +31,13 @@ int32_t kernel(void **arrays, int64_t *sizes) {
               sum = max_float32(sum, a1[i_2]);
             }
             float sum_2 = 0.0f;
-#pragma omp simd reduction(+ : sum_2)
+#pragma omp simd simdlen(16) reduction(+ : sum_2)
             for (int64_t i_3 = a0[i]; i_3 < a0[i + 1]; i_3++) {
-              sum_2 += __builtin_expf(a1[i_3] - sum);
+              sum_2 += exp_float32(a1[i_3] - sum);
             }
-#pragma omp simd
+#pragma omp simd simdlen(16)
             for (int64_t i_4 = a0[i]; i_4 < a0[i + 1]; i_4++) {
-              r[i_4] = __builtin_expf(a1[i_4] - sum) / sum_2;
+              r[i_4] = exp_float32(a1[i_4] - sum) / sum_2;
             }
           }
         }

@@ -161,6 +161,7 @@ class Warm(Repeated):
         self._frames: list[Any] = []  # arguments of finished calls, for reuse
         self._places: dict[str, _Place] | None = None
         self._in_place = result.format.is_dense
+        self._like: tuple[dict[str, Any], Any] | None = None  # of results, but for their arrays
         used = [array for reference in binding.used for array in _arrays(reference)]
         self._lengths = [array.nbytes for array in (*used, *binding.cuts)]
 
@@ -288,8 +289,20 @@ class Warm(Repeated):
         # The same as the address in `__array_interface__`, in a third of the time.
         self._call(addressof(c_char.from_buffer(values)) if count else 0, changed)  # type: ignore[arg-type]
         levels = self._levels(binding)
-        storage = Storage(binding.shape, result.format, result.dtype, levels, values, result.fill)
-        return self._template.__openwork_result__(storage)
+        if self._like is None:
+            given = binding.shape, result.format, result.dtype, levels, values, result.fill
+            storage = Storage(*given)
+            made = self._template.__openwork_result__(storage)
+            if storage.values is values:  # not a view without leave to write
+                names = ("shape", "format", "dtype", "fill", "borrowed", "alike")
+                self._like = {name: getattr(storage, name) for name in names}, made._facts
+            return made
+        like, known = self._like
+        storage = object.__new__(Storage)  # its constructor takes as long as a small kernel
+        facts = like.copy()
+        facts["levels"], facts["values"] = levels, values
+        storage.__dict__ = facts
+        return self._template.__openwork_result__(storage, known)
 
     def _call(self, values: int, changed: Sequence[tuple[int, int]]) -> None:
         """Run the kernel; `values`: the address of those of the result."""
