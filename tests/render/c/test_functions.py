@@ -10,6 +10,7 @@ import pytest
 
 import openwork as ow
 from openwork.render.c.dialect import FORMULAS
+from openwork.render.c.writer import ANGLES
 
 pytestmark = pytest.mark.optimized
 
@@ -26,6 +27,8 @@ def _elements(name: str, type: str, rng: np.random.Generator) -> Any:
     small = rng.standard_normal(_COUNT // 3) * 10.0 ** rng.integers(-12, 1, _COUNT // 3)
     far = rng.uniform(*((-745, 710) if type == "float64" else (-104, 89)), _COUNT // 3)
     found = np.concatenate([edges, np.negative(edges), usual, small, far]).astype(type)
+    if name in ANGLES:  # where results are small, far from 0
+        return np.concatenate([found, (np.arange(1, 63_000, 7) * (np.pi / 2)).astype(type)])
     if name == "log":
         near = np.exp(small).astype(type)
         found = np.concatenate([found, near, np.exp2(far * 0.9).astype(type)])
@@ -73,6 +76,8 @@ def test_a_number_has_one_result_wherever_it_stands(name: str, type: str) -> Non
     for begin, end in ((1, 321), (3, 6), (5, 22), (320, 321)):
         part = _computed(name, elements[begin:end].copy())
         np.testing.assert_array_equal(part, whole[begin:end])
+    beside_far = _computed(name, np.append(elements, elements.dtype.type(1e6)))
+    np.testing.assert_array_equal(beside_far[:-1], whole)
 
 
 @pytest.mark.parametrize(("name", "type"), [("expm1", "float64"), ("tanh", "float32")])
@@ -86,6 +91,17 @@ def test_a_number_has_one_result_in_loops_without_vectors(name: str, type: str) 
     ).compile()()
     whole = _computed(name, elements)
     np.testing.assert_array_equal(made.to_numpy()[places], whole)
+
+
+def test_angles_are_near_in_vectors_only() -> None:
+    a, b = (ow.tensor(np.ones(9)) for _ in "ab")
+    source = ow.parse("y(i) = sin(a(i)) * b(i) + cos(2 * a(i))", a=a, b=b).compile().source
+    assert "|= __builtin_fabs(A_vals[i]) >= 100000;" in source
+    assert "|= __builtin_fabs(2.0 * A_vals[i]) >= 100000;" in source
+    assert "near_sin_float64(A_vals[i]) * B_vals[i] + near_cos_float64(2.0 * A_vals[i])" in source
+    nested = ow.parse("y(i) = sin(cos(a(i)))", a=a).compile()
+    assert "_far" not in nested.source
+    np.testing.assert_allclose(nested().to_numpy(), np.sin(np.cos(np.ones(9))), rtol=1e-15)
 
 
 def test_wide_vectors_where_functions_are_computed() -> None:

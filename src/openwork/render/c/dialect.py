@@ -13,7 +13,9 @@ CTYPES = COMMON_TYPES | {
 
 # Functions that compilers vectorize: see `function_helpers`.
 FORMULAS = frozenset(
-    (name, type) for name in ("exp", "expm1", "tanh", "log") for type in ("float64", "float32")
+    (name, type)
+    for name in ("exp", "expm1", "tanh", "log", "sin", "cos")
+    for type in ("float64", "float32")
 )
 
 _CAST = Form("({type}){x}", UNARY, UNARY)

@@ -11,35 +11,39 @@ library is called.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from string import Template
 
 from openwork.errors import InternalError
 from openwork.render.c.dialect import C
 
-# exp(x) = 2^n (1 + rest + tail): n is whole, the rest within log(2) / 2.
+# exp(x) = 2^n (1 + rest + rest^2 series + lost): n is whole, the rest within log(2) / 2.
 _PARTS = """\
-// exp(x) = 2^whole (1 + rest + tail), where the last bits of `shifted` are the whole number.
-static inline void ${name}_$type($ctype x, $ctype *shifted, $ctype *rest, $ctype *tail) {
+#if $fuses
+// exp(x) = 2^n (1 + rest + rest^2 series + lost); n are the last bits of `shifted`.
+static inline void exp_parts_$type($ctype x, $ctype *shifted, $ctype *rest, $ctype *series,
+                                   $ctype *lost) {
   *shifted = __builtin_fma$suffix(x, $log2_e, $shift);
   const $ctype whole = *shifted - $shift;
   const $ctype high = __builtin_fma$suffix(-whole, $ln2_high, x);
   const $ctype r = __builtin_fma$suffix(-whole, $ln2_low, high);
-  const $ctype lost = __builtin_fma$suffix(-whole, $ln2_low, high - r);
   $ctype sum = $exp_first;
 $exp_steps
   *rest = r;
-  *tail = __builtin_fma$suffix(r * r, sum, $lost);
+  *series = sum;
+  const $ctype less = __builtin_fma$suffix(-whole, $ln2_low, high - r);
+  *lost = __builtin_fma$suffix(less, r, less);  // times exp(r), about
 }
+#endif
 """
 
 _EXP = """\
-// exp, where processors fuse; within 0.6 units in the last place.
+// exp, where processors fuse; within 0.8 units in the last place, 0.6 but for subnormals.
 static inline $ctype exp_$type($ctype x) {
 #if $fuses
   x = x > $exp_most ? $exp_most : x;
   x = x < $exp_least ? $exp_least : x;
-  $ctype shifted, rest, tail;
-  exp_parts_$type(x, &shifted, &rest, &tail);
+  $ctype shifted, rest, series, lost;
+  exp_parts_$type(x, &shifted, &rest, &series, &lost);
+  const $ctype tail = __builtin_fma$suffix(rest * rest, series, lost);
   const $ctype one = 1 + rest;
   const $ctype result = one + (rest - (one - 1) + tail);
   // The power in two halves: each is a normal number where the whole is not.
@@ -56,20 +60,23 @@ static inline $ctype exp_$type($ctype x) {
 """
 
 _EXPM1 = """\
-// exp(x) - 1, where processors fuse; within 0.8 units in the last place.
+// exp(x) - 1, where processors fuse; within 0.9 units in the last place.
 static inline $ctype expm1_$type($ctype x) {
 #if $fuses
   $ctype y = x > $exp_most ? $exp_most : x;
   y = y < -40 ? -40 : y;
-  $ctype shifted, rest, tail;
-  expm1_parts_$type(y, &shifted, &rest, &tail);
+  $ctype shifted, rest, series, lost;
+  exp_parts_$type(y, &shifted, &rest, &series, &lost);
   union { $ctype number; $bits bits; } power;  // half of 2^n
   power.number = shifted;
   power.bits = (power.bits + $bias - 1) << $mantissa;
   const $ctype half = power.number, scaled = half * rest;
   const $ctype less = half - ($ctype)0.5, sum = less + scaled;
   const $ctype low = less - sum + scaled + (half - less - ($ctype)0.5);
-  const $ctype result = 2 * (sum + __builtin_fma$suffix(half, tail, low));
+  const $ctype square = rest * rest, lower = __builtin_fma$suffix(rest, rest, -square);
+  const $ctype small = __builtin_fma$suffix(($ctype)0.5, lower, lost);
+  const $ctype tail = __builtin_fma$suffix(half, small, low);
+  const $ctype result = 2 * (sum + __builtin_fma$suffix(half * square, series, tail));
   const $ctype size = __builtin_fabs$suffix(x);
   return size < $tiny ? x : result;
 #else
@@ -79,13 +86,14 @@ static inline $ctype expm1_$type($ctype x) {
 """
 
 _TANH = """\
-// The quotient of exp(2x) - 1 and exp(2x) + 1, where processors fuse; within 0.9 units.
+// The quotient of exp(2x) - 1 and exp(2x) + 1, where processors fuse; within 0.8 units.
 static inline $ctype tanh_$type($ctype x) {
 #if $fuses
   const $ctype size = __builtin_fabs$suffix(x);
   const $ctype twice = size > 22 ? 44 : 2 * size;
-  $ctype shifted, rest, tail;
-  exp_parts_$type(twice, &shifted, &rest, &tail);
+  $ctype shifted, rest, series, lost;
+  exp_parts_$type(twice, &shifted, &rest, &series, &lost);
+  const $ctype tail = __builtin_fma$suffix(rest * rest, series, lost);
   union { $ctype number; $bits bits; } power;  // half of 2^n
   power.number = shifted;
   power.bits = (power.bits + $bias - 1) << $mantissa;
@@ -109,7 +117,7 @@ static inline $ctype tanh_$type($ctype x) {
 """
 
 _LOG = """\
-// log, where processors fuse; within 0.6 units in the last place.
+// log, where processors fuse; within 0.7 units in the last place.
 static inline $ctype log_$type($ctype x) {
 #if $fuses
   // x = 2^n (1 + f), with 1 + f between the roots of 1/2 and 2.
@@ -138,11 +146,83 @@ $log_steps
 }
 """
 
+_TRIG_PARTS = """\
+#if $fuses
+// The sine and the cosine of `x`, below 1e5, less the nearest multiple of pi / 2: which it is are
+// the last bits of `shifted`.
+static inline void trig_parts_$type($ctype x, $ctype *shifted, $ctype *sine, $ctype *cosine) {
+  *shifted = __builtin_fma$suffix(x, $two_pi, $shift);
+  const $ctype whole = *shifted - $shift;
+  const $ctype high = __builtin_fma$suffix(-whole, $pi_high, x);  // exact
+  // What is left may be far smaller than what is subtracted: nothing is lost of either.
+  const $ctype low = __builtin_fma$suffix(whole, $pi_low, 0), r = high - low, taken = r - high;
+  const $ctype rounded = (high - (r - taken)) - (low + taken);
+  const $ctype less = rounded - __builtin_fma$suffix(whole, $pi_low, -low);
+  const $ctype lost = __builtin_fma$suffix(-whole, $pi_lowest, less);
+  const $ctype z = r * r, half = __builtin_fma$suffix(($ctype)0.5 * r, r, 0), one = 1 - half;
+  $ctype odd = $sin_first;
+$sin_steps
+  $ctype even = $cos_first;
+$cos_steps
+  *sine = r + __builtin_fma$suffix(z * r, odd, __builtin_fma$suffix(-half, lost, lost));
+  const $ctype last = __builtin_fma$suffix(-r, lost, 1 - one - half);
+  *cosine = one + __builtin_fma$suffix(z * z, even, last);
+}
+#endif
+"""
+
+_NEAR_SIN = """\
+// The sine of an angle below 1e5, where processors fuse; within 0.9 units in the last place.
+static inline $ctype near_sin_$type($ctype x) {
+#if $fuses
+  $ctype shifted, sine, cosine;
+  trig_parts_$type(x, &shifted, &sine, &cosine);
+  union { $ctype number; $bits bits; } turn, made;
+  turn.number = shifted;
+  made.number = turn.bits & 1 ? cosine : sine;
+  made.bits ^= (turn.bits & 2) << ($sign - 1);
+  return __builtin_fabs$suffix(x) < $tiny_angle ? x : made.number;
+#else
+  return __builtin_sin$suffix(x);
+#endif
+}
+"""
+
+_NEAR_COS = """\
+// The cosine of an angle below 1e5, where processors fuse; within 0.9 units in the last place.
+static inline $ctype near_cos_$type($ctype x) {
+#if $fuses
+  $ctype shifted, sine, cosine;
+  trig_parts_$type(x, &shifted, &sine, &cosine);
+  union { $ctype number; $bits bits; } turn, made;
+  turn.number = shifted;
+  made.number = turn.bits & 1 ? sine : cosine;
+  made.bits ^= ((turn.bits + 1) & 2) << ($sign - 1);
+  return made.number;
+#else
+  return __builtin_cos$suffix(x);
+#endif
+}
+"""
+
+_SIN = """\
+// Large angles are the library's.
+static inline $ctype ${name}_$type($ctype x) {
+#if $fuses
+  if (!(__builtin_fabs$suffix(x) >= $far)) return near_${name}_$type(x);
+#endif
+  return __builtin_${name}$suffix(x);
+}
+"""
+
 _SHARED = {
     "float64": {
         "bits": "uint64_t", "suffix": "", "mantissa": "52", "bias": "1023",
         "shift": "0x1.8p52", "log2_e": "0x1.71547652b82fep0",
         "ln2_high": "0x1.62e42feep-1", "ln2_low": "0x1.a39ef35793c76p-33",
+        "pi_high": "0x1.921fb54442d18p0", "pi_low": "0x1.1a62633145c07p-54",
+        "pi_lowest": "-0x1.f1976b7ed8fbcp-110", "two_pi": "0x1.45f306dc9c883p-1",
+        "tiny_angle": "0x1p-27", "sign": "63",
         "exp_most": "710.0", "exp_least": "-746.0", "tiny": "0x1p-54", "small": "0x1p-28",
         "least": "0x1p-1022", "raise": "0x1p54", "raised": "54", "one": "0x3ff0000000000000u",
         "root_half": "0x3fe6a09e00000000u", "fraction": "0x000fffffffffffffu",
@@ -152,6 +232,9 @@ _SHARED = {
         "bits": "uint32_t", "suffix": "f", "mantissa": "23", "bias": "127",
         "shift": "0x1.8p23f", "log2_e": "0x1.715476p0f",
         "ln2_high": "0x1.62ep-1f", "ln2_low": "0x1.0bfbe8p-15f",
+        "pi_high": "0x1.921fb6p0f", "pi_low": "-0x1.777a5cp-25f",
+        "pi_lowest": "-0x1.ee59dap-50f", "two_pi": "0x1.45f306p-1f",
+        "tiny_angle": "0x1p-12f", "sign": "31",
         "exp_most": "89.0f", "exp_least": "-105.0f", "tiny": "0x1p-25f", "small": "0x1p-14f",
         "least": "0x1p-126f", "raise": "0x1p25f", "raised": "25", "one": "0x3f800000u",
         "root_half": "0x3f3504f3u", "fraction": "0x007fffffu",
@@ -179,21 +262,43 @@ _LOG_SERIES = {
     ),
     "float32": (0.233349491394, 0.285506557837, 0.400001232973, 0.666666665527),
 }  # fmt: skip
+# Of (sin(r) / r - 1) / r^2 and (cos(r) - 1 + r^2 / 2) / r^4, by r^2.
+_SIN_SERIES = {
+    "float64": (
+        1.5915937002043080391e-10, -2.5051101178228797e-8, 2.7557315954257524976e-6,
+        -0.00019841269836470438361, 0.0083333333333307565279, -0.16666666666666664425,
+    ),
+    "float32": (-0.00019583957154893720879, 0.0083327299209047131226, -0.16666664567160510922),
+}  # fmt: skip
+_COS_SERIES = {
+    "float64": (
+        -1.1381260936157238332e-11, 2.0876127083530395786e-9, -2.7557317178958576836e-7,
+        0.000024801587298585436162, -0.0013888888888887277154, 0.041666666666666665264,
+    ),
+    "float32": (0.000024544000003667162574, -0.0013888284648640476483, 0.041666664564168772283),
+}  # fmt: skip
+# What a series is in, its name in the text, and its coefficients.
+_SERIES = {
+    "exp": ("r", "sum", _EXP_SERIES),
+    "log": ("z", "series", _LOG_SERIES),
+    "sin": ("z", "odd", _SIN_SERIES),
+    "cos": ("z", "even", _COS_SERIES),
+}
+# Angles from here on are the library's, one by one: see `angles.py`.
+FAR = "100000"
 _FUSES = "defined __FMA__ || defined __aarch64__"
-_TEXTS = {"exp": _EXP, "expm1": _EXPM1, "tanh": _TANH, "log": _LOG}
-
-# What the parts of exp have lost: the rounding error of the rest, and that of its square.
-_LOST = {
-    "exp_parts": "lost",
-    "expm1_parts": "__builtin_fma$suffix($half, __builtin_fma$suffix(r, r, -(r * r)), lost)",
+_TEXTS = {
+    **{"exp": _EXP, "expm1": _EXPM1, "tanh": _TANH, "log": _LOG, "exp_parts": _PARTS},
+    **{"trig_parts": _TRIG_PARTS, "near_sin": _NEAR_SIN, "near_cos": _NEAR_COS},
+    **{"sin": _SIN, "cos": _SIN},
 }
 
-FUNCTION_HELPERS = frozenset((*_TEXTS, *_LOST))
+FUNCTION_HELPERS = frozenset(_TEXTS)
 # What a function calls itself.
 FUNCTIONS_NEED: Mapping[str, str] = {
-    "exp": "exp_parts",
-    "expm1": "expm1_parts",
-    "tanh": "exp_parts",
+    **dict.fromkeys(("exp", "expm1", "tanh"), "exp_parts"),
+    **dict.fromkeys(("near_sin", "near_cos"), "trig_parts"),
+    **{"sin": "near_sin", "cos": "near_cos"},
 }
 
 
@@ -202,12 +307,10 @@ def function_text(name: str, type: str) -> str:
     if type not in _SHARED:
         raise InternalError(f"no formula of {name} for {type}")
     words = dict(_SHARED[type])
-    for which, series in (("exp", _EXP_SERIES[type]), ("log", _LOG_SERIES[type])):
-        by, sum = ("r", "sum") if which == "exp" else ("z", "series")
-        first, *steps = (f"{each!r}{words['suffix']}" for each in series)
+    for which, (by, sum, series) in _SERIES.items():
+        first, *steps = (f"{each!r}{words['suffix']}" for each in series[type])
         words[f"{which}_first"] = first
         fused = f"__builtin_fma{words['suffix']}"
         words[f"{which}_steps"] = "\n".join(f"  {sum} = {fused}({sum}, {by}, {c});" for c in steps)
-    words["lost"] = Template(_LOST.get(name, "")).substitute(words, half=f"0.5{words['suffix']}")
-    far = {"infinity": C.infinity[type], "nan": C.nan[type]}
-    return C.fill(_TEXTS.get(name, _PARTS), type, name=name, fuses=_FUSES, **words, **far)
+    values = {"infinity": C.infinity[type], "nan": C.nan[type]}
+    return C.fill(_TEXTS[name], type, name=name, fuses=_FUSES, far=FAR, **words, **values)

@@ -9,6 +9,7 @@ from openwork.algebra.types import is_complex, is_float, size_of
 from openwork.program import nodes as p
 from openwork.program.vectorize import WIDE
 from openwork.render.c.allocation import may_fail
+from openwork.render.c.angles import angles_of, near_or_far
 from openwork.render.c.gathers import Gathered, gathered, summed_rows
 from openwork.render.c.stores import needs_lock
 from openwork.render.c.writer import CWriter
@@ -53,11 +54,25 @@ def for_loop(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr) -> list[str]:
     vectors = _simd(w, s) if s.simd else []
     # Compilers accept one pragma or the other.
     pragma = vectors or _unroll(s.unroll)
+    angles = angles_of(w, s) if vectors else []
     run = RUN if vectors and s.polls else s.polls
     if run > 1 and (vectors or s.by is not None or run >= RUN):
-        strip = lambda begin, end: [*pragma, *_plain(w, s, begin, end, polls=False)]  # noqa: E731
+        strip = partial(_strip, w, s, pragma, angles)
         return [*remark(s.comment), *_in_runs(w, s, begin, end, run, strip)]
+    if angles and not s.polls:
+        return [*remark(s.comment), *_strip(w, s, pragma, angles, begin, end)]
     return [*remark(s.comment), *pragma, *_plain(w, s, begin, end, bool(s.polls))]
+
+
+def _strip(
+    w: CWriter, s: p.For, pragma: list[str], angles: list[p.Expr], begin: p.Expr, end: p.Expr
+) -> list[str]:
+    """A loop that does not check the flag; in vectors only if no angle is far from 0."""
+
+    def loop(vectors: bool) -> list[str]:
+        return [*(pragma if vectors else []), *_plain(w, s, begin, end, polls=False)]
+
+    return near_or_far(w, s, begin, end, angles, loop) if angles else loop(True)
 
 
 def _masked(w: CWriter, s: p.For, begin: p.Expr, end: p.Expr, sums: Gathered) -> list[str]:

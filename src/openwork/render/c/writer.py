@@ -12,6 +12,7 @@ from openwork.render.c.vector_helpers import vector_kind
 from openwork.render.precedence import ATOM, TIMES, Spelled, paren
 from openwork.render.writer import Writer
 
+ANGLES = ("sin", "cos")  # functions whose vectors take arguments near 0 only
 NEGATIVE = "negative"  # the flag for negative powers of integers
 
 
@@ -21,7 +22,7 @@ class CWriter(Writer):
 
     A failure jumps to the label `exit`: the end of the function, or of a thread's part of a loop.
     `jumps` are the labels that are used. `checks_powers`: integers are raised to powers that may be
-    negative, which sets a flag.
+    negative, which sets a flag. `near`: the angles of sines and cosines are known to be near 0.
     """
 
     program: p.Program
@@ -29,6 +30,7 @@ class CWriter(Writer):
     exit: str = "done"
     jumps: set[str] = field(default_factory=set)
     checks_powers: bool = False
+    near: bool = False
 
     @cached_property
     def private_arrays(self) -> frozenset[p.Array]:
@@ -55,6 +57,10 @@ class CWriter(Writer):
                 place = paren(self.expr(index), TIMES)
                 lanes = f"LANES_{vector_kind(array.type, array.vectors)}"
                 return f"{array.name}[{place} / {lanes}][{place} % {lanes}]", ATOM
+            case p.Apply(op=op, args=args) if self.near and op.name in ANGLES:
+                if (op.name, e.type) in self.dialect.formulas:
+                    return f"{self.use(f'near_{op.name}', e.type)}({self.text(args[0])})", ATOM
+                return super().expr(e)
             case p.Apply() if may_be_negative(e):
                 return self._checked_power(e), ATOM
         return super().expr(e)
