@@ -380,3 +380,7 @@ def test_fills_are_kept_where_they_can_be() -> None:
     agrees(A + A, array + array)
     assert (-A).fill == -inf
     agrees(-A, -array)
+    twos = tensor(np.where(array < inf, array, 2.0), format=CSR, fill=2.0)
+    for result, fill in ((twos * 3, 6), (1 - twos, -1), (twos**2, 4), (twos > 1, True)):
+        assert (result.format, result.fill) == (CSR, fill)
+    agrees(twos * 3, twos.to_numpy() * 3)

@@ -130,9 +130,26 @@ A.tolist()
 9 in A
 np.shape(A)
 np.size(A)
+np.diff(A > 2, axis=0)
+np.square(A > 2)
+np.reciprocal(A > 2)
+np.matvec(A, x)
+np.vecmat(y, A)
+np.eye(3, 4, like=A)
+np.zeros((2, 3), like=A)
+np.full((2, 2), 7, like=A)
+np.array([1, 2], like=A)
+np.arange(3, like=A)
+A[0].transpose(0)
+np.pad(A[0, 0], 1)
 A.take([1, 2], axis=1)
 A.repeat(2, 0)
 A.cumsum(1)
+"""
+OF_TRUTH = """
+np.tril(A)
+np.triu(A, 1)
+np.diff(A)
 """
 OF_INFINITY = """
 A + 1
@@ -188,7 +205,7 @@ def value(line: str, names: dict[str, Any]) -> Any:
 
 
 def cases() -> list[Any]:
-    tables = ((D, LINES, 0), (F, OF_INFINITY, np.inf), (N, OF_NANS, 0))
+    tables = ((D, LINES, 0), (F, OF_INFINITY, np.inf), (N, OF_NANS, 0), (D == 0, OF_TRUTH, True))
     return [
         pytest.param(array, line, fill, id=line)
         for array, lines, fill in tables
@@ -251,6 +268,8 @@ def test_sparse_tensors_stay_sparse(line: str) -> None:
         ("np.linalg.norm(A, 2)", ow.ParseError, r"E112: the matrix norm 2 needs"),
         ("np.linalg.matrix_power(A[:, :3], -1)", ow.ParseError, "E112: a sparse matrix has no"),
         ("np.pad(A, 1, mode='edge')", ow.ParseError, "E112: pad has no mode 'edge'"),
+        ("np.fill_diagonal(A, 1)", TypeError, "numpy.fill_diagonal has no form for tensors"),
+        ("np.fromiter([1], int, like=A)", TypeError, "numpy.fromiter makes no tensors"),
         ("np.split(A, 2)", ow.ShapeError, "E204: 3 cannot be cut into 2 equal parts"),
         ("np.broadcast_to(A, (3, 5))", ow.ShapeError, "E204: A of shape"),
     ],

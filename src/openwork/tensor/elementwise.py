@@ -169,7 +169,7 @@ def _value_matters(
 def _keeps_fill(
     operation: Operation, facts: tuple[Facts | None, ...], numbers: tuple[Literal | None, ...]
 ) -> bool:
-    """Whether absent entries stay the fill with these numbers."""
+    """Whether absent entries stay the fill with these numbers, or get another than 0."""
     args: list[Expr] = []
     for n, (each, literal) in enumerate(zip(facts, numbers, strict=True)):
         if literal is not None:
@@ -179,7 +179,7 @@ def _keeps_fill(
     rhs = Apply(operation.op, tuple(args))
     fills = {number(a.tensor.fill, rhs.dtype) for a in sparse_accesses(rhs)}
     value = absent_value(rhs)
-    return value is not None and fills == {value}
+    return value is not None and (fills == {value} or fills != {0})
 
 
 def _access(position: int, facts: Facts) -> Access:

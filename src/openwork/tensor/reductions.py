@@ -352,6 +352,12 @@ def arg_extreme(op: Op, operand: Operand, axis: int | None, keepdims: bool) -> O
         shape = (1,) * len(operand.storage.shape)
         return around(reshaped(made.storage, shape)) if keepdims else made
     modes = Modes.of(operand, axis, keepdims)
+    if len(modes.axes) != 1:
+        raise ShapeError(
+            f"the place of an extreme along {len(modes.axes)} modes is not one coordinate",
+            code="E204",
+            hint="axis=None numbers all elements in row-major order; A.reshape joins modes",
+        )
     extreme = reduction("min" if op is ops.MIN else "max", operand, axis)
     first = _first_equal(operand, extreme, modes)
     if not operand.format.is_dense:

@@ -589,16 +589,16 @@ class Tensor(Overloaded["Tensor"], Operand):
         >>> tensor([[1, 2, 3]], format="CSR", name="A").T
         <Tensor A_T: 3x1 int64, ow.CSC, 3 stored>
         """
-        wanted = given[0] if len(given) == 1 else given or axes
+        wanted = given[0] if len(given) == 1 and not isinstance(given[0], int) else given or axes
         order = range(self.order)[::-1] if wanted is None else wanted
         modes = check_axes(list(order), self.order, self._name)
         if len(modes) != self.order:
             raise ShapeError(f"{self._name} has {self.order} modes, axes are {wanted}", code="E204")
         return self._turned(modes)
 
-    def swapaxes(self, first: int, second: int) -> Self:
+    def swapaxes(self, axis1: int, axis2: int) -> Self:
         """The tensor with two modes swapped; nothing is copied."""
-        (one,), (two,) = (check_axes(a, self.order, self._name) for a in (first, second))
+        (one,), (two,) = (check_axes(a, self.order, self._name) for a in (axis1, axis2))
         modes = list(range(self.order))
         modes[one], modes[two] = two, one
         return self._turned(tuple(modes))
@@ -929,8 +929,8 @@ class Tensor(Overloaded["Tensor"], Operand):
 
     @property
     def flags(self) -> Any:
-        """How the array of a dense tensor lies in memory, as in NumPy."""
-        return np.asarray(self).flags
+        """How the array of a dense tensor lies in memory, as in NumPy; sparse ones have none."""
+        return self._shared("flags").flags
 
     __array_priority__ = 20.0  # SciPy leaves `matrix * tensor` to us
 

@@ -76,7 +76,7 @@ def _called(tensor: Any, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
 
 
 def _all_dense(inputs: Sequence[Any]) -> bool:
-    """Whether NumPy could compute with these operands ittensor."""
+    """Whether NumPy could compute with these operands itself."""
     return all(
         each.format.is_dense if isinstance(each, Operand) else not sparse.issparse(each)
         for each in inputs
@@ -89,13 +89,18 @@ def by_function(function: Any, types: Sequence[type], args: Any, kwargs: Any) ->
         return FUNCTIONS[function](*args, **kwargs)
     if not all(issubclass(each, (Operand, np.ndarray)) for each in types):
         return NotImplemented
+    name = f"{function.__module__}.{function.__name__}"
+    instead = "A.to_numpy() is a dense array for it, A.to_scipy() a matrix of SciPy's"
+    if not hasattr(function, "__wrapped__"):  # of those with like=
+        raise TypeError(f"{name} makes no tensors; ow.tensor({name}(...)) does")
     try:
         return function.__wrapped__(*args, **kwargs)
     except IsSparse as error:
-        raise TypeError(
-            f"{function.__module__}.{function.__name__} has no form for sparse tensors; "
-            "A.to_numpy() is a dense array for it, A.to_scipy() a matrix of SciPy's"
-        ) from error
+        raise TypeError(f"{name} has no form for sparse tensors; {instead}") from error
+    except AttributeError as error:
+        if not isinstance(error.obj, Operand):
+            raise
+        raise TypeError(f"{name} has no form for tensors; {instead}") from error
 
 
 def _crossed(left: Any, right: Any) -> tuple[Any, Any]:

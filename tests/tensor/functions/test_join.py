@@ -87,10 +87,22 @@ def test_functions(name: str, format: str) -> None:
         assert dense or name.startswith("tensordot") or not found.format.is_dense
 
 
-def test_what_is_dense_in_a_mix() -> None:
+def test_what_is_joined_to_a_sparse_tensor_is_sparse() -> None:
     A = ow.tensor(X, format=ow.CSR)
-    assert np.vstack([A, Y]).format.is_dense
-    np.testing.assert_array_equal(np.hstack([A, Y]).to_numpy(), np.hstack([X, Y]))
+    for made, expected in (
+        (np.vstack([Y, A]), np.vstack([Y, X])),
+        (np.hstack([A, Y]), np.hstack([X, Y])),
+        (np.insert(A, 1, 5, 0), np.insert(X, 1, 5, 0)),
+        (np.pad(A, 1, constant_values=2), np.pad(X, 1, constant_values=2)),
+    ):
+        assert made.format == ow.CSR and made.nnz == np.count_nonzero(expected)
+        np.testing.assert_array_equal(made.to_numpy(), expected)
+    nans = ow.full((4, 5), np.nan, format="CSR")
+    assert ow.vstack([nans, nans]).nnz == 0
+    Q = ow.entry.quaternion("float32")
+    q = ow.tensor(np.arange(24.0).reshape(2, 3, 4), dtype=Q)
+    both = ow.concatenate([q.to("CSR"), q])
+    assert both.format == ow.CSR and both.equals(ow.concatenate([q, q]))
     inf = ow.full((4, 5), np.inf, format="CSR")
     np.testing.assert_array_equal(ow.vstack([A, inf]).to_numpy(), np.vstack([X, inf.to_numpy()]))
     assert ow.vstack([inf, inf]).fill == np.inf
@@ -116,7 +128,9 @@ def test_what_does_not_fit() -> None:
         lambda: ow.concatenate([A, A[0]]), lambda: ow.tensordot(A, A, ([0, 1], [0])),
         lambda: ow.concatenate([A], 2), lambda: ow.moveaxis(A, 0, (0, 1)),
         lambda: ow.tril(A[0]), lambda: ow.roll(A, (1, 2, 3), (0, 1)), lambda: ow.take(A, [9], 0),
-        lambda: ow.diag(A.reshape(1, 4, 5)),
+        lambda: ow.diag(A.reshape(1, 4, 5)), lambda: np.delete(A, 9, 0), lambda: np.repeat(A, -1),
+        lambda: np.repeat(A, [1, 2], 0), lambda: ow.pad(A, (1, 2, 3)), lambda: A.argmax((0, 1)),
+        lambda: A.transpose(0),
     ):  # fmt: skip
         with pytest.raises(ow.ShapeError, match="E204"):
             wrong()

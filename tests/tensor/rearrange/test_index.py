@@ -187,7 +187,7 @@ def test_absent_elements_have_no_place() -> None:
 def test_what_is_no_subscript() -> None:
     A = ow.tensor(A0, format=ow.CSR, name="A")
     i, _ = ow.indices("i j")
-    for wrong in ("a", 1.5, np.array([0.5])):
+    for wrong in ("a", 1.5, np.array([0.5]), True, np.False_, np.s_[::0], np.s_["a":]):
         with pytest.raises(ow.ParseError, match="E112: A is indexed with"):
             A[wrong]
     for outside in (6, -7, [0, 6], np.s_[0, 7], np.s_[0, 0, 0], np.s_[..., ...]):

@@ -106,9 +106,10 @@ def logaddexp(a: Any, b: Any) -> Tensor:
 
 @implements(np.reciprocal)
 def reciprocal(x: Any) -> Tensor:
-    """1 divided by elements."""
-    made: Tensor = 1 / as_tensor(x)
-    return made
+    """1 divided by elements; of integers the whole part, as in NumPy."""
+    given = _counted(as_tensor(x))
+    made: Tensor = 1 / given
+    return made.astype(given.dtype) if given.dtype.kind in "iu" else made
 
 
 @implements(np.round, np.around)
@@ -234,7 +235,18 @@ def rad2deg(x: Any) -> Tensor:
     return as_tensor(x) * (180 / np.pi)
 
 
+@implements(np.square)
+def square(x: Any) -> Tensor:
+    """The product of elements with themselves; of bools as small integers, as in NumPy."""
+    given = _counted(as_tensor(x))
+    return given * given
+
+
+def _counted(x: Tensor) -> Tensor:
+    """Bools as small integers, in which NumPy computes what bools have not."""
+    return x.astype("int8") if x.dtype.kind == "b" else x
+
+
 implements(np.positive)(lambda x: as_tensor(x))
-implements(np.square)(lambda x: as_tensor(x) * as_tensor(x))
 implements(np.fabs)(lambda x: abs(as_tensor(x)))
 implements(np.float_power)(lambda a, b: as_tensor(a).astype("float64") ** b)

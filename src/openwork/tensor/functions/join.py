@@ -1,6 +1,7 @@
 """Several tensors as one, and one rearranged: NumPy's functions by their names.
 
-Sparse tensors stay sparse. Where one of several is dense, so is what they are joined to.
+Sparse tensors stay sparse, and so does what is joined to them. The background of several is that of
+the largest sparse one.
 """
 
 from __future__ import annotations
@@ -194,7 +195,8 @@ def _triangle(given: Tensor, k: int, lower: bool) -> Tensor:
         return Tensor.of(triangle(given.storage, k, lower, given.name))
     rows, columns = given.shape[-2:]
     below = np.tri(rows, columns, k if lower else k - 1, dtype=bool)
-    made: Tensor = where(below if lower else ~below, given, 0)  # the zeros are not its background
+    zero = False if given.dtype.kind == "b" else 0  # these zeros are not its background
+    made: Tensor = where(below if lower else ~below, given, zero)
     return made
 
 

@@ -126,6 +126,23 @@ def inner(a: Any, b: Any) -> Tensor:
     return tensordot(left, right, axes=(left.order - 1, right.order - 1))
 
 
+def matvec(x1: Any, x2: Any, /) -> Tensor:
+    """The products of matrices with vectors."""
+    made: Tensor = (as_tensor(x1) @ as_tensor(x2)[..., None])[..., 0]
+    return made
+
+
+def vecmat(x1: Any, x2: Any, /) -> Tensor:
+    """The products of vectors, which are conjugated, with matrices."""
+    made: Tensor = (as_tensor(x1).conj()[..., None, :] @ as_tensor(x2))[..., 0, :]
+    return made
+
+
+if hasattr(np, "matvec"):  # since NumPy 2.2
+    implements(np.matvec)(matvec)
+    implements(np.vecmat)(vecmat)
+
+
 @implements(np.linalg.matrix_power)
 def matrix_power(a: Any, n: int) -> Tensor:
     """A square matrix multiplied with itself, `n` times; sparse ones stay sparse.

@@ -71,6 +71,11 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
         given, axis = given.ravel(), 0
     (mode,) = check_axes(axis, given.order, given.name)
     times = as_tensor(repeats).to_numpy()
+    if times.shape not in ((), (1,), (given.shape[mode],)) or (times < 0).any():
+        raise ShapeError(
+            f"{times.tolist()} repetitions of {given.shape[mode]} elements", code="E204",
+            hint="one number for all, or one for each, which is not negative",
+        )  # fmt: skip
     return _along(given, mode, np.repeat(np.arange(given.shape[mode]), times))
 
 
@@ -81,7 +86,12 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
     if axis is None:
         given, axis = given.ravel(), 0
     (mode,) = check_axes(axis, given.order, given.name)
-    return _along(given, mode, np.delete(np.arange(given.shape[mode]), obj))
+    kept = np.arange(given.shape[mode])
+    try:
+        kept = np.delete(kept, obj)
+    except (IndexError, ValueError) as error:
+        raise ShapeError(f"{obj!r} of {given.name}: {error}", code="E204") from error
+    return _along(given, mode, kept)
 
 
 @implements(np.append)
@@ -146,7 +156,12 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any
         raise ParseError(
             f"pad has no mode {mode!r} for tensors", code="E112", hint='mode="constant"'
         )
-    widths = np.broadcast_to(as_tensor(pad_width).to_numpy(), (given.order, 2)).tolist()
+    if not given.order:
+        return given
+    try:
+        widths = np.broadcast_to(as_tensor(pad_width).to_numpy(), (given.order, 2)).tolist()
+    except ValueError as error:
+        raise ShapeError(f"widths {pad_width} of {given.name}: {error}", code="E204") from error
     if any(width < 0 for each in widths for width in each):
         raise ShapeError(f"pad by {pad_width} would cut elements off", code="E205", hint="A[1:-1]")
     value = constant_values

@@ -236,6 +236,8 @@ cumulative_prod = implements(np.cumulative_prod)(_cumulative(np.cumprod, 1))
 def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
     """The difference of each element and the one before it along a mode, `n` times.
 
+    Of bools it is whether they differ, as in NumPy.
+
     >>> diff(as_tensor([0, 3, 0, 1]).to("Compressed")).to_numpy()
     array([ 3, -3,  1])
     """
@@ -243,7 +245,8 @@ def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
     (mode,) = check_axes(axis, made.order, made.name)
     for _ in range(n):
         whole = (slice(None),) * mode
-        made = made[(*whole, slice(1, None))] - made[(*whole, slice(None, -1))]
+        later, earlier = made[(*whole, slice(1, None))], made[(*whole, slice(None, -1))]
+        made = later != earlier if made.dtype.kind == "b" else later - earlier
     return made
 
 

@@ -118,6 +118,22 @@ def eye(
     return tensor((np.stack([row, row + k]), values), format, shape=shape, dtype=kind)
 
 
+# NumPy calls these for its own functions with like=; `more` are order= and device= of an array.
+implements(np.zeros, np.empty)(lambda shape, dtype=float, **more: zeros(shape, dtype))
+implements(np.ones)(lambda shape, dtype=float, **more: ones(shape, dtype))
+implements(np.full)(lambda shape, value, dtype=None, **more: full(shape, value, dtype))
+implements(np.eye)(lambda N, M=None, k=0, dtype=float, **more: eye(N, M, k, dtype))
+implements(np.identity)(lambda n, dtype=float: eye(n, dtype=dtype))
+implements(np.arange)(lambda *args, **more: tensor(np.arange(*args, **more)))
+
+
+@implements(np.array, np.asarray, np.asanyarray)
+def like_array(a: Any, dtype: Any = None, **more: Any) -> Tensor:
+    """An array as a tensor; a tensor as it is."""
+    made = a if isinstance(a, Tensor) else Tensor.wrap(a).copy()
+    return made if dtype is None else made.astype(dtype)
+
+
 @implements(np.diag)
 def diag(v: Any, k: int = 0) -> Tensor:
     """The matrix with a vector on its `k`-th diagonal, stored as CSR; the diagonal of a matrix.

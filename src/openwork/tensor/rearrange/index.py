@@ -172,14 +172,19 @@ def _plain(item: Any, name: str) -> Any:
     array = np.asarray(item)
     if array.size == 0 and not isinstance(item, np.ndarray):
         array = array.astype(np.int64)
-    if array.dtype.kind not in "iub" or isinstance(item, str):
+    if array.dtype.kind not in "iub" or isinstance(item, str) or _is_truth(array):
         raise ParseError(
             f"{name} is indexed with {item!r}",
             code="E112",
             hint="a number, a slice, None, ..., integers, or bools; or index variables in "
             'expressions: i, j = ow.indices("i j"), then A[i, j]',
         )
-    return index(item) if array.ndim == 0 and array.dtype.kind != "b" else array
+    return index(item) if array.ndim == 0 else array
+
+
+def _is_truth(array: Array) -> bool:
+    """Whether it is a single bool: NumPy makes a mode of it, of one element or of none."""
+    return array.ndim == 0 and array.dtype.kind == "b"
 
 
 def _modes_of(item: Any) -> int:
@@ -192,6 +197,10 @@ def _modes_of(item: Any) -> int:
 def _checked(item: Any, extents: Shape, mode: int, name: str) -> list[Any]:
     """An item within the extents of its modes; a mask as the integers that it stands for."""
     if isinstance(item, slice):
+        try:
+            item.indices(0)
+        except (TypeError, ValueError) as error:
+            raise ParseError(f"{name} is indexed with {item}: {error}", code="E112") from error
         return [item]
     if isinstance(item, np.ndarray) and item.dtype.kind == "b":
         if item.shape != extents:

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from openwork.algebra.entries import Entry
-from openwork.algebra.types import promote
+from openwork.algebra.types import Number, promote
 from openwork.errors import ShapeError
 from openwork.format.formats import dense
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Array, Storage
 from openwork.tensor.convert.convert import convert
-from openwork.tensor.convert.pack import pack, to_dense, unpack
+from openwork.tensor.convert.pack import differs, pack, to_dense, unpack
 from openwork.tensor.exchange.interop import Wish, from_numpy, usual
 from openwork.tensor.rearrange.broadcast import check_axes
 
@@ -216,7 +216,7 @@ def diagonal(storage: Storage, offset: int, axes: Sequence[int], name: str) -> S
 
 
 def joined(storages: Sequence[Storage], axis: int) -> Storage:
-    """Tensors one behind the other along a mode; dense if one of them is."""
+    """Tensors one behind the other along a mode: sparse if one of them is, with its fill."""
     first = storages[0]
     dtype = first.dtype
     if any(each.dtype != dtype for each in storages):
@@ -224,17 +224,27 @@ def joined(storages: Sequence[Storage], axis: int) -> Storage:
     hosts = [each.host().astype(dtype) for each in storages]
     extents = [each.shape[axis] for each in hosts]
     shape = (*first.shape[:axis], sum(extents), *first.shape[axis + 1 :])
-    fills = {each.fill for each in hosts if not each.format.is_dense}
-    if any(each.format.is_dense for each in hosts) or len(fills) > 1:
+    sparse = [each for each in hosts if not each.format.is_dense]
+    if not sparse:
         array = np.concatenate([to_dense(each) for each in hosts], axis)
         return on_device_of(first, of_array(array, hosts[0]))
-    lists = [unpack(each) for each in hosts]
+    largest = max(sparse, key=lambda each: prod(each.shape))  # whose background stays one
+    lists = [_entries_beside(each, largest.fill) for each in hosts]
     ends = np.cumsum([0, *extents])
     coords = np.concatenate([coords for coords, _ in lists], axis=1).astype(np.int64)
     counts = [len(values) for _, values in lists]
     coords[axis] += np.repeat(ends[:-1], counts)
     values = np.concatenate([values for _, values in lists])
-    return on_device_of(first, packed(coords, values, shape, hosts[0]))
+    return on_device_of(first, packed(coords, values, shape, largest))
+
+
+def _entries_beside(storage: Storage, fill: Number) -> tuple[Array, Array]:
+    """The entries of a tensor in one whose absent entries are `fill`."""
+    if not storage.format.is_dense and not differs(np.asarray(storage.fill), fill):
+        return unpack(storage)
+    array = to_dense(storage)
+    places = np.nonzero(differs(array, fill))
+    return np.stack(places), array[places]
 
 
 def stacked_shape(shape: Shape, axis: int) -> Shape:
