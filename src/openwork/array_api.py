@@ -54,7 +54,13 @@ from openwork.tensor.functions.norms import (
     vecdot,
     vector_norm,
 )
-from openwork.tensor.functions.parts import broadcast_arrays, broadcast_to, repeat, unstack
+from openwork.tensor.functions.parts import (
+    broadcast_arrays,
+    broadcast_to,
+    pad as pad,  # for xarray, too
+    repeat,
+    unstack,
+)
 from openwork.tensor.functions.sorted import (
     cumulative_prod,
     cumulative_sum,

@@ -131,6 +131,14 @@ A.tolist()
 np.shape(A)
 np.size(A)
 np.diff(A > 2, axis=0)
+np.clip(a=A, a_min=1, a_max=3)
+np.reshape(A, shape=(4, 3), order="F")
+np.ravel(A, order="F")
+np.einsum("ij,kj->ik", A, A, dtype=np.float32, optimize=True)
+np.stack(arrays=[A, A], axis=1, dtype=None)
+np.swapaxes(A, axis1=0, axis2=1)
+np.isin(element=A, test_elements=[1, 3])
+np.zeros_like(A, order="F")
 np.square(A > 2)
 np.reciprocal(A > 2)
 np.matvec(A, x)
@@ -189,6 +197,10 @@ np.nansum(A)
 np.nanprod(A, axis=1)
 np.nanmin(A, axis=1)
 np.nanmean(A, axis=1)
+np.nancumsum(A, axis=1)
+np.nancumprod(A, axis=0)
+np.nanargmin(A, axis=1)
+np.nanargmax(A)
 np.nan_to_num(A)
 np.nan_to_num(A, nan=1.0, posinf=2.0)
 np.sort(A)
@@ -268,6 +280,10 @@ def test_sparse_tensors_stay_sparse(line: str) -> None:
         ("np.linalg.norm(A, 2)", ow.ParseError, r"E112: the matrix norm 2 needs"),
         ("np.linalg.matrix_power(A[:, :3], -1)", ow.ParseError, "E112: a sparse matrix has no"),
         ("np.pad(A, 1, mode='edge')", ow.ParseError, "E112: pad has no mode 'edge'"),
+        ("np.take(A, [0], out=D)", ow.ParseError, "E112: numpy.take of tensors has no out="),
+        ("np.mean(A, where=D > 0)", ow.ParseError, "E112: numpy.mean of tensors has no where="),
+        ("np.add(A, A, where=D > 0)", ow.ParseError, "E112: np.add of tensors has no where="),
+        ("np.where(A > 0, A, 'a')", TypeError, "where chooses between tensors and numbers"),
         ("np.fill_diagonal(A, 1)", TypeError, "numpy.fill_diagonal has no form for tensors"),
         ("np.fromiter([1], int, like=A)", TypeError, "numpy.fromiter makes no tensors"),
         ("np.split(A, 2)", ow.ShapeError, "E204: 3 cannot be cut into 2 equal parts"),

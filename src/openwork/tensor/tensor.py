@@ -603,23 +603,30 @@ class Tensor(Overloaded["Tensor"], Operand):
         modes[one], modes[two] = two, one
         return self._turned(tuple(modes))
 
-    def reshape(self, *shape: Any) -> Self:
+    def reshape(self, *shape: Any, order: str = "C") -> Self:
         """The elements in row-major order in another shape; one extent may be -1.
+
+        Args:
+            *shape: the extents.
+            order: with `"F"` the first mode runs fastest, in both shapes.
 
         >>> from openwork.tensor.create import tensor
         >>> tensor([[0, 3], [4, 0]], format="CSR", name="A").reshape(4, 1).shape
         (4, 1)
         """
         wanted = shape[0] if len(shape) == 1 else shape
+        if order == "F":
+            turned = tuple(wanted)[::-1] if np.ndim(wanted) else wanted
+            return self.T.reshape(turned).T
         return self._over(reshaped(self.storage, wanted, self._name))
 
-    def ravel(self) -> Self:
-        """All elements in row-major order, as a vector."""
-        return self.reshape(-1)
+    def ravel(self, order: str = "C") -> Self:
+        """All elements in row-major order, as a vector; by columns with `order="F"`."""
+        return self.reshape(-1, order=order)
 
-    def flatten(self) -> Self:
+    def flatten(self, order: str = "C") -> Self:
         """A copy of all elements in row-major order, as a vector."""
-        return self.of(self.reshape(-1).storage.copy())
+        return self.of(self.reshape(-1, order=order).storage.copy())
 
     def squeeze(self, axis: Axis = None) -> Self:
         """The tensor without modes of extent 1: all of them, or those of `axis`."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -45,6 +47,12 @@ def by_ufunc(
         if wanted is not None:
             given = [tensor._operand(each).astype(wanted) for each in given]
         made = _called(tensor, ufunc, given)
+    if method == "__call__" and more:
+        raise ParseError(
+            f"np.{ufunc.__name__} of tensors has no {', '.join(f'{name}=' for name in more)}",
+            code="E112",
+            hint="np.where(mask, np.add(A, B), A) computes where a mask holds",
+        )
     if made is NotImplemented or out is None:
         return made
     (place,) = out
@@ -86,7 +94,8 @@ def _all_dense(inputs: Sequence[Any]) -> bool:
 def by_function(function: Any, types: Sequence[type], args: Any, kwargs: Any) -> Any:
     """NumPy's functions: by one of ours, or with a dense tensor as `__array__`."""
     if function in FUNCTIONS:
-        return FUNCTIONS[function](*args, **kwargs)
+        ours = FUNCTIONS[function]
+        return ours(*args, **_named(function, ours, kwargs)) if kwargs else ours(*args)
     if not all(issubclass(each, (Operand, np.ndarray)) for each in types):
         return NotImplemented
     name = f"{function.__module__}.{function.__name__}"
@@ -101,6 +110,41 @@ def by_function(function: Any, types: Sequence[type], args: Any, kwargs: Any) ->
         if not isinstance(error.obj, Operand):
             raise
         raise TypeError(f"{name} has no form for tensors; {instead}") from error
+
+
+# What says where an array lies, and in which order its new memory is: nothing of a tensor.
+_OF_MEMORY = {
+    **dict.fromkeys((np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.copy), "order"),
+    np.astype: "device",
+}
+
+
+def _named(function: Any, ours: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by the names that `ours` has for them, without those that ask for nothing."""
+    theirs, mine = _parameters(function), _parameters(ours)
+    names = [name for name, each in mine.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
+    every = any(each.kind is each.VAR_KEYWORD for each in mine.values())
+    found = {}
+    for name, value in given.items():
+        at = list(theirs).index(name) if name in theirs else len(names)
+        if name in mine or every:
+            found[name] = value
+        elif at < len(names) and names[at] not in theirs:
+            found[names[at]] = value
+        elif _OF_MEMORY.get(function) != name and value is not theirs[name].default:
+            called = f"{function.__module__}.{function.__name__}"
+            raise ParseError(
+                f"{called} of tensors has no {name}=",
+                code="E112",
+                hint=f"there are: {', '.join(names)}",
+            )
+    return found
+
+
+@lru_cache(maxsize=512)
+def _parameters(function: Any) -> Mapping[str, Parameter]:
+    """The arguments of a function by their names."""
+    return signature(function).parameters
 
 
 def _crossed(left: Any, right: Any) -> tuple[Any, Any]:

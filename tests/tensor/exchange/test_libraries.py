@@ -54,6 +54,7 @@ def test_networkx() -> None:
     again = A.to_networkx()
     assert set(again.edges) == set(graph.edges)
     assert not (A + A.T).to_networkx(directed=False).is_directed()
+    assert ow.tensor(networkx.Graph()).shape == (0, 0)
     with pytest.raises(ow.FormatError, match=r"E404: .* is no graph"):
         A[:3].to_networkx()
 
@@ -71,6 +72,12 @@ def test_xarray() -> None:
     for name in ("mean", "std", "var", "max"):
         found, expected = getattr(held, name)("row"), getattr(xarray.DataArray(D), name)("dim_0")
         np.testing.assert_allclose(found.data.to_numpy(), expected.data)
+    for made, expected in (
+        (held.argmax("row"), D.argmax(0)), (held.cumsum("row"), D.cumsum(0)),
+        (held.pad(row=1, constant_values=0), np.pad(D, ((1, 1), (0, 0)))),
+        (held.shift(row=1, fill_value=0), np.vstack([0 * D[:1], D[:-1]])),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(made.data.to_numpy(), expected)
     other = xarray.DataArray(A.T, dims=("column", "other"))
     np.testing.assert_allclose(held.dot(other).data.to_numpy(), D @ D.T)
     assert ow.tensor(held).equals(A)
@@ -87,6 +94,13 @@ def test_dask() -> None:
     sums = held.sum(axis=0).compute(scheduler="synchronous")
     np.testing.assert_array_equal(np.asarray(sums), D.sum(0))
     np.testing.assert_array_equal(ow.tensor(held).to_numpy(), D)
+    for made, expected in (
+        (held.rechunk(3), D), (held[[1, 0, 3]], D[[1, 0, 3]]),
+        (dask.roll(held, 2, 0), np.roll(D, 2, 0)),
+        (dask.stack([held, held]), [D, D]), (held.swapaxes(0, 1), D.T),
+        (dask.einsum("ij,kj->ik", held, held), D @ D.T),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(made.compute(scheduler="synchronous").to_numpy(), expected)
     squared = (held @ held.T).compute(scheduler="synchronous")
     np.testing.assert_array_equal(squared.to_numpy(), D @ D.T)
 

@@ -120,6 +120,17 @@ def test_a_row_is_found_without_all_others() -> None:
     assert row[rows - 3] == 1
 
 
+@pytest.mark.parametrize("format", ["dense(2)", "CSR"])
+def test_arrays_that_do_not_fit(format: str) -> None:
+    A = ow.tensor(np.ones((1, 2)), name="A").to(format)
+    with pytest.raises(ow.ShapeError, match="E204: arrays of integers do not fit"):
+        A[np.array([False]), [-1, 0]]
+    with pytest.raises(ow.ShapeError, match=r"E204: elements of shape \(3,\) do not fit \(1, 2\)"):
+        A[:] = [1, 2, 3]
+    A[0] = [[3, 4]]
+    assert A.to_numpy().tolist() == [[3, 4]]
+
+
 def test_elements_are_written_in_place() -> None:
     array = A0.copy()
     x = ow.tensor(array)

@@ -39,6 +39,8 @@ def plain(obj: Any) -> Any:
         case "pandas":
             return _from_pandas(obj)
         case "networkx":
+            if not len(obj):  # networkx refuses a graph without nodes
+                return sparse.csr_array((0, 0))
             return _needed("networkx").to_scipy_sparse_array(obj, format="csr")
         case "xarray":
             return obj.data if hasattr(obj, "data") and hasattr(obj, "dims") else None

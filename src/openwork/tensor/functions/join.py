@@ -7,6 +7,7 @@ the largest sparse one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -174,7 +175,9 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     chosen = as_tensor(condition)
     if x is None and y is None:
         return chosen.nonzero()
-    made: Tensor = chosen.__openwork_apply__(ops.SELECT, (chosen, x, y))
+    made = chosen.__openwork_apply__(ops.SELECT, (chosen, x, y))
+    if made is NotImplemented:
+        raise TypeError(f"where chooses between tensors and numbers, not {x!r} and {y!r}")
     return made.prune()
 
 
@@ -262,11 +265,12 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
 
 
 def _method(name: str) -> Any:
-    def call(tensor: Any, *args: Any, **more: Any) -> Any:
-        return getattr(as_tensor(tensor), name)(*args, **more)
+    def call(self: Any, *args: Any, **more: Any) -> Any:
+        return getattr(as_tensor(self), name)(*args, **more)
 
     call.__name__ = name
     call.__doc__ = getattr(Tensor, name).__doc__
+    call.__signature__ = signature(getattr(Tensor, name))  # type: ignore[attr-defined]
     return call
 
 
@@ -292,24 +296,47 @@ def _reducing(name: str) -> Any:
     return call
 
 
+def _clip(
+    a: Any, a_min: Any = None, a_max: Any = None, out: None = None, *, min: Any = None,
+    max: Any = None,
+) -> Tensor:  # fmt: skip
+    """The elements within bounds, by either of NumPy's names for them."""
+    return as_tensor(a).clip(a_min if min is None else min, a_max if max is None else max)
+
+
 _METHODS = (
-    *("transpose", "reshape", "ravel", "squeeze", "swapaxes", "diagonal", "trace", "nonzero"),
-    *("clip", "mean", "var", "std", "argmin", "argmax", "astype", "copy"),
+    *("transpose", "ravel", "squeeze", "swapaxes", "diagonal", "trace", "nonzero"),
+    *("mean", "var", "std", "argmin", "argmax", "astype", "copy"),
 )
 for _name in _METHODS:
     implements(getattr(np, _name))(_method(_name))
 for _name in REDUCTIONS:
     implements(getattr(np, _name))(_reducing(_name))
+implements(np.clip)(_clip)
 implements(np.real)(lambda a: as_tensor(a).real)
 implements(np.imag)(lambda a: as_tensor(a).imag)
 implements(np.dot)(lambda a, b: as_tensor(a).dot(as_tensor(b)))
-implements(np.einsum)(lambda text, *tensors: einsum(text, *tensors))
 implements(np.argwhere)(lambda a: np.stack(as_tensor(a).nonzero(), axis=-1))
 implements(np.flatnonzero)(lambda a: as_tensor(a).ravel().nonzero()[0])
 implements(np.shape)(lambda a: as_tensor(a).shape)
 implements(np.size)(lambda a, axis=None: a.size if axis is None else a.shape[axis])
 implements(np.ndim)(lambda a: as_tensor(a).order)
 implements(np.array_repr, np.array_str, np.array2string)(lambda a, *args, **more: repr(a))
+
+
+@implements(np.reshape)
+def reshape_of(a: Any, shape: Any, order: str = "C") -> Tensor:
+    """The elements in another shape: by rows, or with `order="F"` by columns."""
+    return as_tensor(a).reshape(shape, order=order)
+
+
+@implements(np.einsum)
+def einsum_of(
+    text: str, *tensors: Any, dtype: Any = None, optimize: Any = True, out: None = None
+) -> Tensor:
+    """Sums of products; `optimize=False` keeps one kernel."""
+    made: Tensor = einsum(text, *tensors, optimize=optimize is not False)
+    return made if dtype is None else made.astype(dtype)
 
 
 @implements(np.select)

@@ -331,6 +331,34 @@ def nanstd(*args: Any, **more: Any) -> Tensor:
     return nanvar(*args, **more) ** 0.5
 
 
+@implements(np.nancumsum)
+def nancumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """The sum of the numbers up to each element."""
+    return cumsum(_numbers(as_tensor(a), 0), axis, dtype)
+
+
+@implements(np.nancumprod)
+def nancumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """The product of the numbers up to each element."""
+    return cumprod(_numbers(as_tensor(a), 1), axis, dtype)
+
+
+@implements(np.nanargmin)
+def nanargmin(
+    a: Any, axis: int | None = None, out: None = None, *, keepdims: Any = False
+) -> Tensor:
+    """The first coordinate of the least element that is a number."""
+    return _numbers(as_tensor(a), np.inf).argmin(axis, out, bool(keepdims))
+
+
+@implements(np.nanargmax)
+def nanargmax(
+    a: Any, axis: int | None = None, out: None = None, *, keepdims: Any = False
+) -> Tensor:
+    """The first coordinate of the greatest element that is a number."""
+    return _numbers(as_tensor(a), -np.inf).argmax(axis, out, bool(keepdims))
+
+
 def _numbers(given: Tensor, instead: float) -> Tensor:
     """`given` with another value where it is not a number."""
     if given.dtype.kind not in "fc":

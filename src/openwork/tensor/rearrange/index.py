@@ -80,9 +80,9 @@ def select(storage: Storage, subscript: Any, name: str) -> Storage:
     """The elements that a subscript names, as NumPy has it."""
     host = storage.host()
     given = normalized(subscript, host.shape, name)
+    selection = parsed(given, host.shape)
     if host.format.is_dense:
         return on_device_of(storage, of_array(to_dense(host)[given], host))
-    selection = parsed(given, host.shape)
     coords, places = selected(host, selection)
     return on_device_of(storage, packed(coords, host.elements[places], selection.shape, host))
 
@@ -93,11 +93,12 @@ def assign(storage: Storage, subscript: Any, value: Any, name: str) -> bool:
     Absent elements may be assigned the fill, which they are already.
     """
     given, elements = normalized(subscript, storage.shape, name), _elements(value, storage, name)
-    if storage.format.plain:
-        to_dense(storage)[given] = elements
-        return True
     selection = parsed(given, storage.shape)
-    values = np.broadcast_to(elements, selection.shape).reshape(-1)
+    values = _fitting(elements, selection.shape, name)
+    if storage.format.plain:
+        to_dense(storage)[given] = values
+        return True
+    values = values.reshape(-1)
     values = values if values.dtype.names else values.astype(storage.values.dtype)
     coords, places = selected(storage, selection)
     at = raveled(coords, selection.shape)
@@ -107,6 +108,18 @@ def assign(storage: Storage, subscript: Any, value: Any, name: str) -> bool:
         return False
     storage.put(places, values[at])
     return True
+
+
+def _fitting(elements: Array, shape: Shape, name: str) -> Array:
+    """What is assigned, in the shape of what it is assigned to; NumPy drops modes of extent 1."""
+    while elements.ndim > len(shape) and elements.shape[0] == 1:
+        elements = elements[0]
+    try:
+        return np.broadcast_to(elements, shape)
+    except ValueError as error:
+        raise ShapeError(
+            f"elements of shape {elements.shape} do not fit {shape} of {name}", code="E204"
+        ) from error
 
 
 def _elements(value: Any, storage: Storage, name: str) -> Array:
