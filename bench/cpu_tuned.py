@@ -1,11 +1,11 @@
 """What a search finds on a CPU, against MKL after its inspector, and how soon it finds it.
 
-    python bench/cpu_tuned.py [--threads 2] [--budget 2] [--spgemm] [MATRIX ...]
+    python bench/cpu_tuned.py [--threads 2] [--budget 2] [--columns 0 32] [--spgemm] [MATRIX ...]
     python bench/cpu_tuned.py [--threads 2] --curve 60 [--plot FILE] [MATRIX ...]
 
 MKL's inspector gets the hint that products are repeated 1,000 times, the search `uses=1000`; the
-conversions of both are not timed. Contestants take turns, and the least time of each counts: on a
-busy machine that is nearest to the time alone. `--spgemm`: A @ A on one thread against SciPy.
+conversions of both are not timed. Contestants take turns in a random order, and the median of each
+counts. `--spgemm`: A @ A on one thread against SciPy.
 `--curve N`: how much of the gain that N seconds reach is reached after 1, 5, 20 and N seconds, from
 one search of each matrix.
 """
@@ -13,6 +13,8 @@ one search of each matrix.
 from __future__ import annotations
 
 import argparse
+import random
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -56,20 +58,28 @@ def statement(matrix: Any, columns: int) -> tuple[Any, Any]:
     return ow.parse(text, y=y, A=A, x=ow.tensor(x, name="x")), x
 
 
-def least(contestants: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
-    """The least milliseconds of each, in turns of three calls: the first settles the threads."""
-    found = dict.fromkeys(contestants, float("inf"))
+def typical(contestants: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
+    """The median milliseconds of each, in turns of six calls of which the first two are not timed.
+
+    Whoever comes first in a turn finds caches that another has filled: the order is shuffled.
+    """
+    found: dict[str, list[float]] = {who: [] for who in contestants}
+    order, rng = list(contestants), random.Random(0)
     until = time.perf_counter() + seconds
-    while time.perf_counter() < until:
-        for who, call in contestants.items():
-            for _ in range(3):
+    while time.perf_counter() < until or not found[order[0]]:
+        rng.shuffle(order)
+        for who in order:
+            for turn in range(6):
                 start = time.perf_counter()
-                call()
-                found[who] = min(found[who], 1e3 * (time.perf_counter() - start))
-    return found
+                contestants[who]()
+                if turn > 1:
+                    found[who].append(1e3 * (time.perf_counter() - start))
+    return {who: statistics.median(times) for who, times in found.items()}
 
 
-def against_mkl(name: str, matrix: Any, columns: int, library: Any, budget: float) -> float:
+def against_mkl(
+    name: str, matrix: Any, columns: int, library: Any, budget: float, seconds: float
+) -> float:
     """Print a row; MKL's time over that of what was found."""
     stmt, x = statement(matrix, columns)
     best = ow.tune.search(stmt, budget=budget, uses=USES, again=True, progress=False)
@@ -78,9 +88,10 @@ def against_mkl(name: str, matrix: Any, columns: int, library: Any, budget: floa
     want = matrix @ x
     for made in (best.kernel().to_numpy(), theirs()):
         assert np.allclose(made, want)
-    ms = least({"MKL": theirs, "default": default, "tuned": best.kernel}, 2 * budget)
+    ms = typical({"MKL": theirs, "default": default, "tuned": best.kernel}, seconds)
     choice = best.text.splitlines()[-1] if best.text else "the default"
     kernel = f"SpMM {columns}" if columns else "SpMV"
+    choice = choice.removeprefix("stmt = stmt.")
     print(
         f"| {name} | {kernel} | {ms['MKL']:.3f} | {ms['default']:.3f} | {ms['tuned']:.3f} "
         f"| {ms['MKL'] / ms['default']:.2f} | {ms['MKL'] / ms['tuned']:.2f} | `{choice[:110]}` |",
@@ -96,7 +107,7 @@ def spgemm(name: str, matrix: Any, budget: float) -> float:
     kernel = ow.assign(C[i, k], A[i, j] * A[j, k]).compile()
     want = matrix @ matrix
     assert abs(kernel().to_scipy() - want).max() < 1e-12 * abs(want).max()
-    ms = least({"SciPy": lambda: matrix @ matrix, "ours": kernel}, budget)
+    ms = typical({"SciPy": lambda: matrix @ matrix, "ours": kernel}, budget)
     print(f"| {name} | {ms['SciPy']:.1f} | {ms['ours']:.1f} | {ms['SciPy'] / ms['ours']:.2f} |")
     return ms["SciPy"] / ms["ours"]
 
@@ -147,6 +158,8 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="MATRIX")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--budget", type=float, default=2.0)
+    parser.add_argument("--seconds", type=float, default=1.5, help="of measuring, at the end")
+    parser.add_argument("--columns", type=int, nargs="*", default=[0, WIDTH], help="0: a vector")
     parser.add_argument("--spgemm", action="store_true")
     parser.add_argument("--curve", type=float)
     parser.add_argument("--plot", help="a file for the drawing of --curve")
@@ -164,7 +177,7 @@ def main() -> None:
         print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
         curves, rows, regrets = dict[str, Steps](), [], []
         for name, matrix in found:
-            for columns in (0, WIDTH):
+            for columns in args.columns:
                 row, steps = curve(name, matrix, columns, args.curve)
                 curves[f"{name}, {columns} columns" if columns else name] = steps
                 rows.append(row)
@@ -180,8 +193,9 @@ def main() -> None:
         print(mkl.version(library), "\n")
         print("| matrix | product | MKL ms | default | tuned | MKL / default | MKL / tuned | |")
         print("|---|---|---|---|---|---|---|---|")
-        for columns in (0, WIDTH):
-            ratios = [against_mkl(n, m, columns, library, args.budget) for n, m in found]
+        for columns in args.columns:
+            how = columns, library, args.budget, args.seconds
+            ratios = [against_mkl(name, matrix, *how) for name, matrix in found]
             summed(f"SpMM {columns}" if columns else "SpMV", ratios)
 
 

@@ -25,6 +25,8 @@ Array = np.ndarray[Any, Any]
 
 LARGE = 1 << 25  # smaller blocks are left to the C library
 _KEPT_BYTES = 1 << 28
+# Arrays of so many bytes begin at a cache line: rows of whole lines are then gathered in as few.
+ALIGNED, LINE = 1 << 16, 64
 # Reserved for the rest of the system: far more than threads fill between two checks.
 _SHARE, _LEAST, _LARGEST_SHARE = 32, 1 << 28, 4
 # Up to this part of free memory, arrays count as unwritten, whether they are or not.
@@ -63,7 +65,7 @@ def allocate(count: int, dtype: DType) -> Array:
     size = count * dtype.itemsize
     if size < LARGE or size > _KEPT_BYTES:
         check_memory(size, "the result")
-        return _promised(np.empty(count, dtype))
+        return _promised(np.empty(count, dtype) if size < ALIGNED else _aligned(count, dtype))
     # Sizes are rounded up to an eighth of a power of two, so that similar results share blocks.
     step = 1 << max(0, math.frexp(size)[1] - 4)
     rounded = -(-size // step) * step
@@ -71,8 +73,26 @@ def allocate(count: int, dtype: DType) -> Array:
         block = _kept[rounded].pop()
     except (KeyError, IndexError):
         check_memory(rounded, "the result")
-        block = _promised(np.empty(rounded, np.uint8))
+        block = _promised(_aligned(rounded, np.dtype(np.uint8)))
     return np.asarray(_Block(block, size)).view(np.dtype(dtype))
+
+
+def _aligned(count: int, dtype: DType) -> Array:
+    """An array that begins at a cache line."""
+    block = np.empty(count * dtype.itemsize + LINE, np.uint8)
+    return np.ndarray(count, dtype, block, -address(block) % LINE)
+
+
+def aligned_copy(array: Array) -> Array:
+    """A copy of numbers that begins at a cache line, if it is large."""
+    made = allocate(array.size, array.dtype)
+    made[...] = array.reshape(-1)
+    return made.reshape(array.shape)
+
+
+def at_line(array: Array) -> bool:
+    """Whether an array begins at a cache line."""
+    return address(array) % LINE == 0
 
 
 def zeros(count: int, dtype: DType, what: str = "the result") -> Array:

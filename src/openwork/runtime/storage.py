@@ -30,7 +30,7 @@ from openwork.format.layouts import (
 )
 from openwork.format.levels.base import Level
 from openwork.format.levels.width import index_dtype
-from openwork.runtime.memory import address, zeros
+from openwork.runtime.memory import address, aligned_copy, zeros
 
 Array = np.ndarray[Any, Any]
 Move = Callable[[Array, Placement, Array, Placement, int], None]  # see `moved`
@@ -248,8 +248,9 @@ class Storage:
         return self
 
     def copy(self) -> Self:
-        """A deep copy."""
-        values = self.values.copy()
+        """A deep copy; large arrays of numbers begin at a cache line."""
+        plain = isinstance(self.values, np.ndarray) and self.values.dtype.names is None
+        values = aligned_copy(self.values) if plain else self.values.copy()
         levels = self.with_packed(copied_levels(self.levels), values)
         return replace(self, levels=levels, values=values, borrowed=False)
 

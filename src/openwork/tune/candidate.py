@@ -13,6 +13,8 @@ from openwork.tensor.operand import Operand
 from openwork.tensor.statement import Statement
 from openwork.tree import Node, substitute, walk
 
+COPY = "copy"  # in place of a format: a copy, which begins at a cache line
+
 
 @frozen
 class Candidate:
@@ -21,7 +23,7 @@ class Candidate:
     Args:
         schedule: its commands as text; "" is the default schedule. Or `bucket(i,8=ELL,64)`: rows in
             buckets of these lengths, the first in a format of its own.
-        formats: operands that are converted before, each with its format as text.
+        formats: operands that are converted before, each with its format as text, or `COPY`.
         origin: which part of the space it comes from.
         bytes: what its formats take, if that is known.
 
@@ -38,7 +40,10 @@ class Candidate:
     @property
     def text(self) -> str:
         """Lines of Python that do the same: convert first, write the statement, schedule it."""
-        lines = [f'{name} = {name}.to("{format}")' for name, format in self.formats]
+        lines = [
+            f"{name} = {name}.copy()" if format == COPY else f'{name} = {name}.to("{format}")'
+            for name, format in self.formats
+        ]
         if self.buckets is not None:
             lines.append(f"stmt = stmt.{self.buckets.call}")
         elif self.schedule:

@@ -30,6 +30,7 @@ from openwork.format.formats import (
 )
 from openwork.format.layouts import AOS, PACKED
 from openwork.frozen import frozen
+from openwork.runtime.memory import ALIGNED, LINE, at_line
 from openwork.tensor.tensor import Tensor
 
 _INDEX = 4  # bytes of a coordinate or a position
@@ -70,6 +71,18 @@ def layouts(tensor: Tensor) -> Iterator[str]:
             yield layout
     if tensor.format.packed_array is not None and tensor.format.layout != PACKED:
         yield PACKED
+
+
+def askew(tensor: Tensor) -> bool:
+    """Whether rows of whole cache lines each lie in one line more, so that gathers load it, too.
+
+    NumPy's arrays begin anywhere in a line; copies and results begin at one.
+    """
+    if not tensor.format.is_dense or tensor.ndim < 2 or tensor.device != "cpu":
+        return False
+    row = tensor.shape[tensor.format.order[-1]] * tensor.dtype.itemsize
+    large = tensor.nbytes >= ALIGNED and row > 0 and row % LINE == 0
+    return large and not at_line(tensor.storage.values)
 
 
 def choices(tensor: Tensor) -> Iterator[Choice]:

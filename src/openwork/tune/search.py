@@ -38,9 +38,9 @@ from openwork.tensor.operand import Operand
 from openwork.tensor.statement import Statement
 from openwork.tensor.tensor import Tensor
 from openwork.tune.best import Best
-from openwork.tune.candidate import Candidate, operands_of
+from openwork.tune.candidate import COPY, Candidate, operands_of
 from openwork.tune.clock import Clock, clock_for
-from openwork.tune.formats import choices, layouts, plain_bytes, text_of
+from openwork.tune.formats import askew, choices, layouts, plain_bytes, text_of
 from openwork.tune.rank import Ranking
 from openwork.tune.space import Dimension, buckets, schedules
 from openwork.tune.trial import Trial, agree
@@ -287,6 +287,10 @@ class Search:
                     Candidate("", ((name, text_of(tensor.format, layout)),), "layout")
                     for layout in layouts(tensor)
                 ]
+            operands = [] if self.target.gpu else self.tensors()
+            found += [
+                Candidate("", ((name, COPY),), "layout") for name, each in operands if askew(each)
+            ]
         if "schedule" in self.settings.over:
             found += self.schedules(self.stmt, ())
             known = statistics_of(self.stmt.assignment)
@@ -302,12 +306,13 @@ class Search:
             mine = [t for t in alone if [n for n, _ in t.candidate.formats] == [name]]
             mine.sort(key=lambda t: t.cost(self.uses))
             own = [(tensor.format.with_layout(AOS), tensor.format.layout)]
-            found = [*own, *(_parsed(t.candidate.formats[0][1]) for t in mine)]
+            texts = [t.candidate.formats[0][1] for t in mine]
+            found = [*own, *(_parsed(text) for text in texts if text != COPY)]
             formats, kinds = (list(dict.fromkeys(each)) for each in zip(*found, strict=True))
             if not self.settings.exhaustive:
                 formats, kinds = formats[: 1 + _OPTIONS], kinds[: 1 + _OPTIONS]
-            texts = [text_of(format, kind) for format, kind in product(formats, kinds)]
-            choices.append([(name, text) for text in texts])
+            made = [text_of(format, kind) for format, kind in product(formats, kinds)]
+            choices.append([(name, text) for text in (*made, *({COPY} & set(texts)))])
         unchanged = {(name, text_of(tensor.format)) for name, tensor in self.changeable()}
         for chosen in product(*choices):
             yield Candidate("", tuple(c for c in chosen if c not in unchanged), "combination")
@@ -543,7 +548,7 @@ def _parsed(text: str) -> tuple[Format, str]:
 def _converted(tensor: Tensor, text: str) -> tuple[Tensor, float]:
     """A tensor in another format, on the same device, and the seconds that it takes."""
     start = perf_counter()
-    made = tensor.to(text)
+    made = tensor.copy() if text == COPY else tensor.to(text)
     if tensor.device == "cuda" and made.device != "cuda":
         made = made.to("cuda")
     return made, perf_counter() - start

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from typing import cast
 
+from openwork.algebra.entries import Entry
+from openwork.algebra.types import size_of
+from openwork.format.layouts import AOS
 from openwork.frozen import frozen
 from openwork.index.nodes import Access
 from openwork.loops.nodes import Assign, Forall, ParallelUnit, Sequence as Then, Stmt, Where
@@ -27,6 +30,9 @@ from openwork.tree import replace, walk
 
 # So many lanes are unrolled, so that their sums can stay in registers.
 _MOST_WRITTEN_OUT = 32
+# Bytes between a prefetch and its use, and of a cache line. Measured on a Xeon (6-85): a page is as
+# good as two, and 1.2 to 1.6 times as fast as none where the operand exceeds the second cache.
+_FAR, _LINE = 4096, 64
 
 
 @frozen
@@ -174,10 +180,31 @@ class RowsAsLanes:
             code.append(lanes(taken, before, Store(sums, at, own), written_out=False))
         common = first if begins else Value(0)
         comment = f"all {count} rows of {named(operand)}"
-        code.append(p.For(position, common, last, lanes(step), comment))
+        soon = self._soon(rows, position, count)
+        code.append(p.For(position, common, last, block(*soon, lanes(step)), comment))
         stored = streamed(self.ctx, rows.lhs, update(place, own, None))
         rest = p.For(position, last, end, alone, "rows that go on")
         return block(*code, lanes(taken, rest, stored, written_out=False))
+
+    def _soon(self, rows: Rows, position: Name, count: int) -> list[p.Stmt]:
+        """Prefetches of what lies a page after the entries of these rows.
+
+        Processors look ahead no further than the end of a page, and a slice of rows is about one.
+        """
+        access, (_, level) = rows.operand, rows.operand.tensor.format.levels
+        if isinstance(access.dtype, Entry) or access.tensor.format.layout != AOS:
+            return []
+        view, first = self.ctx.view(access, 1), rows.window.lo
+        place, most = level.place(view, first, position), self.ctx.positions(access, 1) - 1
+        stored = level.coordinate(view, first, position)
+        arrays = [self.ctx.names.values(access.tensor)]
+        arrays += [stored.array] if isinstance(stored, p.Load) else []
+        code: list[p.Stmt] = []
+        for array in arrays:
+            size = size_of(array.type)
+            ahead = arithmetic("min", place + _FAR // size, most)
+            code.append(p.Prefetch(array, ahead, -(-count * size // _LINE)))
+        return code
 
     def _one_by_one(self, rows: Rows, scope: Scope) -> p.Block:
         """Rows that are too few for a vector, one by one."""
