@@ -12,7 +12,7 @@ from dataclasses import replace
 from html import escape
 from importlib import import_module
 from math import prod
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from scipy import sparse
@@ -422,7 +422,7 @@ class Tensor(Overloaded["Tensor"], Operand):
         if isinstance(self.dtype, Complex) and isinstance(x, np.ndarray):
             plain = self.wrap(x.astype(np.result_type(x, "complex64"), copy=False))
             product = self @ plain.astype(self.dtype)
-            return np.asarray(product.astype(as_complex(product.dtype)).to_numpy())
+            return np.asarray(product.astype(as_complex(cast(Complex, product.dtype))).to_numpy())
         column = type(x) is np.ndarray and x.ndim == 2 and x.shape[1] == 1
         if column:  # as SciPy multiplies by a block, one after the other
             x = x[:, 0]
