@@ -435,6 +435,11 @@ REFUSED = [
     ),
     (lambda q, b: q + b, "E108", "sums and differences need two entries of one type"),
     (lambda q, b: q + 1, "E108", "add is not defined for quaternion<float64> and int"),
+    (
+        lambda q, b: q.astype(entry.quaternion()) * np.full((3, 3), 1j),
+        "E108",
+        "become records by A.astype(ow.entry.complex())",
+    ),
     (lambda q, b: q / b, "E108", "div is not defined for quaternion<float64> and block"),
     (lambda q, b: b / b, "E108", "quotients: everything by numbers"),
     (lambda q, b: b * ow.tensor(np.ones((3, 3, 2)), dtype=entry.vector(2)), "E108", "products:"),

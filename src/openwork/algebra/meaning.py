@@ -33,6 +33,7 @@ _QUOTIENTS = (
     "quotients: everything by numbers, and by quaternions, complex and dual numbers what they "
     "multiply; ow.entry.define(..., inverse=...) defines others"
 )
+_CONVERTED = "NumPy's complex numbers become records by A.astype(ow.entry.complex())"
 _SUMS = "sums and differences need two entries of one type"
 
 
@@ -99,9 +100,11 @@ def meaning(operator: str, kinds: tuple[Kind, ...]) -> Meaning:
         return made
     shown = " and ".join(kind.__name__ if isinstance(kind, type) else str(kind) for kind in kinds)
     hints = {"mul": _products(kinds), "add": _SUMS, "sub": _SUMS, "div": _QUOTIENTS}
-    raise ParseError(
-        f"{operator} is not defined for {shown}", code="E108", hint=hints.get(operator)
+    plain = any(
+        kind is complex or (isinstance(kind, np.dtype) and kind.kind == "c") for kind in kinds
     )
+    hint = _CONVERTED if plain else hints.get(operator)
+    raise ParseError(f"{operator} is not defined for {shown}", code="E108", hint=hint)
 
 
 def _products(kinds: Sequence[Kind]) -> str:
