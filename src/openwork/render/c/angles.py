@@ -13,7 +13,9 @@ from openwork.render.c.function_helpers import FAR
 from openwork.render.c.writer import ANGLES, CWriter
 from openwork.render.spelling import suffix_of
 from openwork.render.writer import indent
-from openwork.tree import walk
+from openwork.tree import Node, walk
+
+_LAZY = ("select", "and", "or")  # as C spells them
 
 
 def angles_of(w: CWriter, s: p.For) -> list[p.Expr]:
@@ -32,17 +34,26 @@ def angles_of(w: CWriter, s: p.For) -> list[p.Expr]:
                 changed.add(name.name)
             case p.Store(array=array):
                 changed.add(array.name)
-            case p.If() | p.Block():
+            case p.Block():
                 pass
-            case _:
+            case _:  # what is loaded under a condition may not be there without it
                 return []
+    if any(map(_is_lazy, walk(s.body))):
+        return []
     found = list(dict.fromkeys(e.args[0] for e in applied))
-    for node in (node for angle in found for node in walk(angle)):
-        if isinstance(node, (p.Name, p.Array)) and node.name in changed:
+    for part in (part for angle in found for part in walk(angle)):
+        if isinstance(part, (p.Name, p.Array)) and part.name in changed:
             return []
-        if isinstance(node, p.Helper) or (isinstance(node, p.Apply) and node in applied):
+        if isinstance(part, p.Helper) or (isinstance(part, p.Apply) and part in applied):
             return []
     return found
+
+
+def _is_lazy(node: Node) -> bool:
+    """Whether C evaluates some operands only where others ask for them."""
+    if isinstance(node, p.Binary):
+        return node.sign in ("&&", "||")
+    return isinstance(node, p.Apply) and node.op.name in _LAZY
 
 
 def near_or_far(
