@@ -18,7 +18,7 @@ import openwork as ow
 VARIABLES = "ijkl"
 FILLS = (0, 0, 0, 0, 1, -1, 3)
 OPERATORS = ("+", "-", "*", "*", "*", "min", "max", "select")
-BITWISE = ("&", "|", "^")
+BITWISE = ("&", "|", "^", "~", "<<", ">>")
 REDUCTIONS = {"sum": np.sum, "sum ": np.sum, "min": np.min, "max": np.max}
 
 
@@ -88,6 +88,10 @@ class Drawn:
                 return np.where(left > right, *more)
             case "min" | "max":
                 return np.minimum(left, right) if kind == "min" else np.maximum(left, right)
+            case "~":
+                return ~left ^ right
+            case "<<" | ">>":
+                return left << (right & 3) if kind == "<<" else left >> (right & 3)
             case "&" | "|" | "^":
                 return {"&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor}[kind](
                     left, right
@@ -156,6 +160,10 @@ def _expression(made: Drawn, leaves: int) -> tuple[Any, str]:
         number = rng.randint(-2, 3)
         tree = ("select", left, ("number", rng.randint(-1, 2)), right, ("number", number))
         return tree, f"select({shown} > {tree[2][1]}, {other}, {_typed(made, number)})"
+    if op == "~":
+        return (op, left, right), f"(~({shown}) ^ ({other}))"
+    if op in ("<<", ">>"):
+        return (op, left, right), f"(({shown}) {op} (({other}) & 3))"
     if op in ("min", "max"):
         return (op, left, right), f"{op}({shown}, {other})"
     return (op, left, right), f"({shown}) {op} ({other})"
@@ -221,8 +229,7 @@ def _access(made: Drawn, places: list[tuple[Any, ...]]) -> tuple[Any, str]:
                 made.given.add(var)
     modes = rng.sample(range(len(shape)), len(shape))
     format = ow.dense(len(shape)) if rng.random() < 0.2 else unusual_format(modes, rng)
-    plain = all(kind == "plain" for kind, *_ in places)  # others need what absent entries add
-    fill = rng.choice(FILLS) if plain else 0
+    fill = rng.choice(FILLS)
     made.operands[name] = Operand(tuple(shape), format, 0 if format.is_dense else fill, made.dtype)
     border = rng.choice([0, 0, made.operands[name].fill, 2]) if bordered else None
     text = f"{name}({','.join(shown)})"

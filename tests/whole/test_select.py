@@ -95,6 +95,23 @@ def test_formats_follow() -> None:
         assert found.nnz == np.count_nonzero(found.to_numpy())
 
 
+@pytest.mark.parametrize("format", ["CSR", "CSC", "COO(2)", "ELL", "dense(2)"])
+def test_fills(format: str) -> None:
+    """An absent entry is read as the fill, whatever it is, and what lies beyond is the border."""
+    D = np.array([[3, 3, 7, 3], [1, 3, 3, 2], [3, 3, 3, 9]])
+    fill = 0 if format == "dense(2)" else 3
+    A, rows = ow.tensor(D, format=format, fill=fill, name="A"), ow.tensor([2, 0, 2], name="rows")
+    padded = np.pad(D, ((0, 0), (1, 0)), constant_values=5)
+    for text, expected in (
+        ("y(i) = A(i,0)", D[:, 0]),
+        ("B(i,j) = A(rows(i), j(1,4,2))", D[[2, 0, 2], 1::2]),
+        ("B(i,j) = A(i,j+1) - A(i,j)", np.diff(D)),
+        ("B(i,j) = border(A(i,j-1), 5) + A(i,j)", padded[:, :-1] + D),
+    ):
+        given = {"A": A, "rows": rows} if "rows" in text else {"A": A}
+        np.testing.assert_array_equal(ow.compute(text, **given).to_numpy(), expected)
+
+
 def test_schedules() -> None:
     A = ow.tensor(M, format="CSR", name="A")
     x = ow.tensor(X, name="x")

@@ -18,7 +18,6 @@ from typing import cast
 from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op
 from openwork.algebra.types import BOOL, DType, Number, number
-from openwork.errors import FormatError
 from openwork.format.formats import Format
 from openwork.format.levels import AffineLevel, Compressed, Dense, Singleton
 from openwork.frozen import frozen
@@ -221,15 +220,12 @@ def _masked(expr: Expr, selections: Iterable[Selection]) -> Expr:
 
 
 def _reducer(tensor: TensorVar) -> Op:
-    """The reduction whose identity is what absent entries of `tensor` are."""
+    """The reduction whose identity is what absent entries of `tensor` are, so they add nothing.
+
+    With another fill, absent entries are read, too: a row of the selection has one term at most.
+    """
     candidates = (ops.OR,) if tensor.dtype == BOOL else (ops.ADD, ops.MIN, ops.MAX)
     for op in candidates:
         if op.identity_of(tensor.dtype) == tensor.fill:
             return op
-    if tensor.format.is_dense:
-        return candidates[0]
-    raise FormatError(
-        f"{tensor} has the fill {tensor.fill}, and is read at coordinates that are no variables",
-        code="E401",
-        hint="that needs a fill of 0 or an infinity, or a dense tensor",
-    )
+    return candidates[0]
