@@ -231,6 +231,27 @@ def test_a_computed_index_stops_the_kernel() -> None:
             kernel(k=np.array([0, wrong, 0], "int32"), x=x)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "k :>> split(4) :>> mapWorkgroup(split(2) :>> mapWarp(split(32) :>> transpose :>> "
+        "mapLane(map(fun(e => x@(e + 1))) :>> reduce(max, 0)) :>> reduce(max, 0))) :>> join",
+        "k :>> split(4) :>> mapWorkgroup(split(8) :>> transpose :>> "
+        "mapLocal(map(fun(e => x@(e + 1))) :>> reduce(max, 0)) :>> reduce(max, 0))",
+        "k :>> map(fun(e => x@(e + 1))) :>> reduce(max, 0)",
+    ],
+)
+def test_lanes_that_combine_wait_for_one_that_fails(text: str) -> None:
+    """It returned before the others had its part: the emulator stopped, and a GPU might hang."""
+    kernel = sk.parse(f"nFun n. fun k: [int]_n. fun x: [double]_6. {text}").compile("cuda-emulated")
+    k = np.arange(9, dtype="int32") % 5
+    assert np.max(kernel(k=k, x=np.arange(6.0))) == 5
+    for wrong in (5, -2):
+        k[7] = wrong
+        with pytest.raises(ow.DataError, match="lies outside its array"):
+            kernel(k=k, x=np.arange(6.0))
+
+
 def test_what_was_checked_cannot_be_changed() -> None:
     data = {name: value.copy() for name, value in GOOD.items()}
     bound = CSR.compile().bind(**data)

@@ -346,9 +346,14 @@ class Prefetch(Stmt):
 
 @frozen(repr=False)
 class Fail(Stmt):
-    """Return with a status, and without a result."""
+    """Return with a status, and without a result.
+
+    `goes_on`: a thread of a GPU does not return, as others may wait for it; what must not happen
+    after a failure stands in the other branch of a condition.
+    """
 
     status: int
+    goes_on: bool = False
 
 
 @frozen(repr=False)

@@ -319,8 +319,8 @@ def _checks_first(program: p.Program) -> tuple[list[p.Stmt], p.Block]:
             or not p.names_in(condition) <= sizes
         ):
             return None
-        found.append(replace(node, condition=condition))
-        return p.Block(())
+        found.append(replace(node, condition=condition, otherwise=None))
+        return node.otherwise or p.Block(())
 
     body = cast(p.Block, bottom_up(rule)(program.body))
     return list(dict.fromkeys(found)), body
@@ -342,8 +342,9 @@ def _shared_out(s: p.Stmt) -> p.Stmt:
 def _status(node: Node) -> Node | None:
     """Failures and growing lists on a GPU: set a status; the host reads it, and tries again."""
     match node:
-        case p.Fail(status=status):
-            return block(p.Store(STATUS, Value(0), p.Convert(Value(status), "int32")), p.Fail(0))
+        case p.Fail(status=status, goes_on=goes_on):
+            told = p.Store(STATUS, Value(0), p.Convert(Value(status), "int32"))
+            return told if goes_on else block(told, p.Fail(0))
         case p.Grow(capacity=capacity, needed=needed):
             full = p.Convert(Value(NO_ROOM), "int32")
             stop = block(p.Store(STATUS, Value(0), full), p.Fail(0))

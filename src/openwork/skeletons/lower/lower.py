@@ -49,6 +49,7 @@ from openwork.skeletons.lower.values import (
     zipped,
 )
 from openwork.skeletons.lower.write import write
+from openwork.tree import Node, bottom_up, replace
 
 
 class Lowering:
@@ -97,8 +98,11 @@ class Lowering:
         write(self, value, self.result, [], (), places)
         told = sorted(low.notes, key=lambda note: STAGES.index(note[0]))
         notes = [f"{stage}: {text}" for stage, text in told]
+        body = p.block(*low.out)
+        if low.gpu and low.guarded:
+            body = cast(p.Block, bottom_up(_rest_in_else)(body))
         return Lowered(
-            p.block(*low.out), sizes, inputs, outputs, list(low.prefixes.values()),
+            body, sizes, inputs, outputs, list(low.prefixes.values()),
             low.offsets, low.indices, notes, low.guarded,
         )  # fmt: skip
 
@@ -200,11 +204,11 @@ class Lowering:
         return self._element(view, n.atom(at))
 
     def _guard(self, at: Code, length: Nat) -> None:
-        """Stop the kernel where a computed index is out of range."""
+        """Stop the kernel where a computed index is out of range; a GPU skips what follows."""
         self.context.guarded = True
         low = compare("<", at.expr, p.Value(0))
         high = compare("<=", code(self.context, length), at.expr)
-        stop = p.block(p.Fail(BROKEN_BOUND))
+        stop = p.block(p.Fail(BROKEN_BOUND, goes_on=self.context.gpu))
         self.context.out.append(p.If(compare("||", low, high), stop))
 
     def _element(self, view: View, index: Nat) -> Value:
@@ -326,3 +330,16 @@ class Lowering:
             nat(0), row.length,
             lambda j: view.mapped(lambda r: cast(View, r).get(j), ""), row.length,
         )  # fmt: skip
+
+
+def _rest_in_else(node: Node) -> p.Block | None:
+    """{ if (c) fail; rest } => { if (c) fail; else { rest } }
+
+    Lanes combine their sums together: none of them may return before.
+    """
+    for k, s in enumerate(node.body if isinstance(node, p.Block) else ()):
+        match s:
+            case p.If(then=p.Block(body=(p.Fail(goes_on=True),)), otherwise=None):
+                before, rest = node.body[:k], p.Block(node.body[k + 1 :])  # type: ignore[attr-defined]
+                return p.Block((*before, replace(s, otherwise=_rest_in_else(rest) or rest)))
+    return None
