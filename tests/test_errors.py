@@ -774,7 +774,7 @@ def test_a_program_that_is_no_statement() -> None:
     with refused("E709", ow.PatternError, "slide(2, 1) is nothing that index notation has"):
         program.to_statement()
     with refused("E709", ow.PatternError, "the type of no format", hint="offsets or lengths"):
-        sk.format_of(sk.float32)
+        sk.format_of(sk.pair(sk.int32, sk.int32))
 
 
 @provokes("E710")
