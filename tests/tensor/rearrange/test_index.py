@@ -60,6 +60,7 @@ def test_more_modes() -> None:
         for subscript in (
             np.s_[1], np.s_[1, 2, 3], np.s_[:, 2], np.s_[..., 1:4], np.s_[[0, 2], :, [1, 3]],
             np.s_[0, :, [1, 2]], np.s_[:, [0, 1], [1, 2]], np.s_[[2, 0], 1], np.s_[1, None, :, 2:],
+            np.s_[:, [0, 1], ..., [1, 2]], np.s_[:, [1], ..., -1], np.s_[..., [0, 1], [1, 2]],
             np.s_[B0[:, :, 0] > 0], np.s_[:, B0[0] > 2], np.s_[[[0, 1]], [[2], [3]]],
         ):  # fmt: skip
             agrees(B[subscript], B0[subscript])

@@ -152,7 +152,10 @@ def _is_usual(subscript: Any, shape: Shape) -> bool:
 
 
 def normalized(subscript: Any, shape: Shape, name: str) -> tuple[Any, ...]:
-    """A subscript with an item for each mode, and `None`s: checked, without ellipsis and masks."""
+    """A subscript with an item for each mode, and `None`s: checked, without masks.
+
+    An ellipsis remains where it stands for no modes: it parts the arrays of integers beside it.
+    """
     items = list(subscript) if isinstance(subscript, tuple) else [subscript]
     items = [_plain(item, name) for item in items]
     used = sum(_modes_of(item) for item in items)
@@ -161,11 +164,11 @@ def normalized(subscript: Any, shape: Shape, name: str) -> tuple[Any, ...]:
         reason = "two ellipses" if len(dots) > 1 else f"{used} indices"
         raise ShapeError(f"{name} has {len(shape)} modes, but {reason}", code="E204")
     at = dots[0] if dots else len(items)
-    items[at : at + len(dots)] = [slice(None)] * (len(shape) - used)
+    items[at : at + len(dots)] = [slice(None)] * (len(shape) - used) or [Ellipsis] * len(dots)
     found: list[Any] = []
     mode = 0
     for item in items:
-        if item is None:
+        if item is None or item is Ellipsis:
             found.append(item)
             continue
         checked = _checked(item, shape[mode : mode + _modes_of(item)], mode, name)
@@ -244,6 +247,7 @@ def parsed(items: tuple[Any, ...], shape: Shape) -> Selection:
     for n, item in enumerate(items):
         if item is None:
             result.append(None)
+        if item is None or item is Ellipsis:
             continue
         if isinstance(item, slice):
             windows[mode] = range(*item.indices(shape[mode]))
