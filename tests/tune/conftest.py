@@ -13,8 +13,11 @@ from openwork.runtime import tuning_file
 from openwork.tensor.buckets.buckets import BucketKernel
 from openwork.tune.clock import Clock
 
+SPACE = importlib.import_module("openwork.tune.space")
 SEARCH = importlib.import_module("openwork.tune.search")
 Seconds = Callable[[str, str], float]
+# Enough to choose from, where the space itself is not what a test is about.
+RECIPES, FORMATS = ("balanced_rows", "rows at a time"), ("CSR", "CSC", "SELL(8)", "ELL", "DIA")
 
 
 class Pretended(Clock):
@@ -39,6 +42,18 @@ class Pretended(Clock):
 def own_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Tests that run at the same time share the cache, but not what was learnt."""
     monkeypatch.setattr(tuning_file, "path", lambda: tmp_path / "tuning.jsonl")
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few candidates: each is compiled, and a search may try them all."""
+    recipes, choices, layouts = SPACE._recipes_for_cpu, SEARCH.choices, SEARCH.layouts
+    known = [each for each in recipes() if each[0] in RECIPES]
+    monkeypatch.setattr(SPACE, "_recipes_for_cpu", lambda: iter(known))
+    chosen = lambda tensor: (c for c in choices(tensor) if c.text in FORMATS)  # noqa: E731
+    monkeypatch.setattr(SEARCH, "choices", chosen)
+    laid_out = lambda tensor: (each for each in layouts(tensor) if each == "SoA")  # noqa: E731
+    monkeypatch.setattr(SEARCH, "layouts", laid_out)
 
 
 @pytest.fixture

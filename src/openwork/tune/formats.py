@@ -33,7 +33,8 @@ from openwork.frozen import frozen
 from openwork.runtime.memory import ALIGNED, LINE, at_line
 from openwork.tensor.tensor import Tensor
 
-_INDEX = 4  # bytes of a coordinate or a position
+_INDEX, _LOCAL = 4, 2  # bytes of a coordinate or a position, and of one within a block
+_NEAR = 512  # rows that are sorted among themselves, so that neighbours stay close
 _MODES = 4  # of the most whose orders are all tried
 
 
@@ -121,15 +122,15 @@ def _of_a_matrix(coords: Any, shape: tuple[int, int], size: int) -> Iterator[Cho
     yield Choice(ELL, rows * int(lengths.max(initial=0)) * each + rows * _INDEX)
     for height in (8, 32):
         yield Choice(SELL(height), _sliced(lengths, height) * each + rows * _INDEX)
-        longest_first = np.sort(lengths)[::-1]
-        padded = _sliced(longest_first, height) * each + 2 * rows * _INDEX
-        yield Choice(SELL(height, rows), padded)
+        for window in (_NEAR, rows) if rows > _NEAR else (rows,):
+            padded = _sliced(_longest_first(lengths, window), height) * each
+            yield Choice(SELL(height, window), padded + 2 * rows * _INDEX)
     for tile in (2, 3, 4, 8):
         blocks = _different(row // tile * (columns // tile + 1) + column // tile)
         yield Choice(BSR(tile, tile), blocks * (tile * tile * size + _INDEX))
-    for tile in (256, 2048):
-        blocks = _different(row // tile * (columns // tile + 1) + column // tile)
-        yield Choice(CSB(tile, tile), entries * (size + 2 * _INDEX) + blocks * _INDEX)
+    for high, wide in ((256, 256), (2048, 2048), (2**15, 2**13)):
+        blocks = _different(row // high * (columns // wide + 1) + column // wide)
+        yield Choice(CSB(high, wide), entries * (size + 2 * _LOCAL) + blocks * _INDEX)
     diagonals = np.count_nonzero(np.bincount(column - row + rows))
     yield Choice(DIA, float(diagonals) * min(rows, columns) * size)
     yield Choice(BITMAP, float(rows) * columns * (size + 1))
@@ -139,6 +140,12 @@ def _different(keys: Any) -> int:
     """How many different keys there are; sorting finds it in a tenth of the time of hashing."""
     keys.sort()
     return int(np.count_nonzero(np.diff(keys)) + min(1, keys.size))
+
+
+def _longest_first(lengths: Any, window: int) -> Any:
+    """The lengths, sorted within windows of so many rows."""
+    padded = np.pad(lengths, (0, -lengths.size % window))
+    return -np.sort(-padded.reshape(-1, window), axis=1).reshape(-1)[: lengths.size]
 
 
 def _sliced(lengths: Any, height: int) -> int:

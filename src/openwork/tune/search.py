@@ -240,10 +240,31 @@ class Search:
         return None
 
     def neighbours(self) -> list[Candidate]:
-        """The best candidates of similar operands."""
+        """The best candidates of similar operands, of those that this search may choose."""
         signature = self.signature()
-        near = islice(signature.nearest(self.target.machine), 3)
-        return [_candidate(signature, record) for _, record in near]
+        near = (_candidate(signature, r) for _, r in signature.nearest(self.target.machine))
+        return list(islice(filter(self.allows, near), 3))
+
+    def allows(self, candidate: Candidate) -> bool:
+        """Whether a candidate changes only what may change."""
+        over, own = self.settings.over, dict(self.changeable())
+        if candidate.schedule and "schedule" not in over:
+            return False
+        if candidate.buckets is not None and candidate.converts and "format" not in over:
+            return False
+        for name, text in candidate.formats:
+            try:
+                levels, layout = (None, AOS) if text == COPY else _parsed(text)
+            except OpenworkError:
+                return False  # what strangers recorded
+            if name not in own or (text == COPY and "layout" not in over):
+                return False
+            format = own[name].format
+            if levels is not None and levels != format.with_layout(AOS) and "format" not in over:
+                return False
+            if text != COPY and layout != format.layout and "layout" not in over:
+                return False
+        return True
 
     # -- the search -------------------------------------------------------------------------------
 
@@ -400,8 +421,11 @@ class Search:
         self.trials += waiting
 
     def judge(self, trial: Trial) -> None:
-        """Drop a candidate that is far behind, or wrong."""
-        least = min(t.cost(self.uses) for t in self.trials if t.samples)
+        """Drop a candidate that is far behind: one for operands as they are, behind such others."""
+        known = [t for t in self.trials if t.samples]
+        if not trial.candidate.converts:
+            known = [t for t in known if not t.candidate.converts]
+        least = min(t.cost(self.uses) for t in known)
         if trial.cost(self.uses) > _HOPELESS * least:
             trial.dropped = f"{trial.cost(self.uses) / least:.1f} times the best at first sight"
             trial.release()
@@ -409,7 +433,10 @@ class Search:
             self.sample(trial, _FIRST - 1)
 
     def race(self) -> None:
-        """Measure those that are left in turns; after each round the slower half goes."""
+        """Measure those that are left in turns; after each round the slower half goes.
+
+        The best for operands as they are stays: compilations take it from the record.
+        """
         default, count = self.trials[0], 2 * _FIRST
         while True:
             alive = [t for t in self.trials if t.kernel is not None and t is not default]
@@ -425,7 +452,8 @@ class Search:
             if len(alive) <= 1 or len(alive[0].samples) >= _LAST:
                 return
             kept = max(1, len(alive) // 2)
-            for trial in alive[kept:]:
+            stored = next((t for t in alive if not t.candidate.converts), None)
+            for trial in [each for each in alive[kept:] if each is not stored]:
                 if alive[0].beats(trial, self.uses) or len(alive) > 4:
                     trial.dropped = f"slower after {len(trial.samples)} measurements"
                     trial.release()
@@ -500,7 +528,8 @@ class Search:
     def keep(self, best: Trial, default: Trial) -> None:
         """Record the outcome for searches, and the best schedule alone for compilations."""
         signature = self.signature()
-        stored = [t for t in self.trials if t.kernel is not None and not t.candidate.converts]
+        measured = [t for t in self.trials if len(t.samples) >= _FIRST]
+        stored = [t for t in measured if not t.candidate.converts]
         alone = min(stored, key=lambda t: t.seconds, default=default)
         if alone is not default and not alone.beats(default, self.uses):
             alone = default

@@ -106,3 +106,14 @@ def test_where_absent_entries_count(level: ow.Level, rows: int) -> None:
     C, Y = ow.tensor(np.zeros(rows), name="C"), ow.empty((rows,), dtype="int8", name="Y")
     made = ow.parse("Y(j) = max(i, C(j) <= B(i,j))", Y=Y, B=B, C=C).compile()().to_numpy()
     np.testing.assert_array_equal(made, np.ones(rows))
+
+
+@pytest.mark.parametrize("format", [ow.SELL(8), ow.DIA, ow.SELL(8).with_layout("packed")], ids=repr)
+def test_rows_are_prefetched_a_page_ahead(format: ow.Format) -> None:
+    """Coordinates, too, unless they follow from the row or lie beside the values."""
+    kernel = product(ragged((131, 77)), np.ones(77), format).compile()
+    calls = [line.strip() for line in kernel.source.splitlines() if "ask_for" in line]
+    ahead = [line for line in calls if "A2_size - 1" in line]
+    wanted = {ow.SELL(8): ["vals", "crd2"], ow.DIA: ["vals"]}.get(format, [])
+    assert [line.split("&A_")[1].split("[")[0] for line in ahead] == wanted
+    assert all("+ 512" in line for line in ahead if "vals" in line)  # 4096 bytes
