@@ -1,10 +1,10 @@
 """What NumPy and SciPy users call, beside NumPy, SciPy and networkx: one row a line of the issue.
 
-    python bench/arrays.py [part ...] [--keep times.json] [--before times.json]
+    python bench/arrays.py [part ...] [--only text] [--keep times.json] [--before times.json]
 
 Parts: orders, calls, reductions, functions, small, lists, solvers, graphs; all if none is named.
 Each figure is the least of many short runs, in turns with the other side's, on one thread, BLAS
-included. `--keep` adds the ratios to a file; `--before` shows those of such a file, too.
+included. `--only` takes the lines with some text, `--keep` adds the ratios to a file; `--before` shows those of such a file, too.
 """
 
 from __future__ import annotations
@@ -268,6 +268,8 @@ def main(words: list[str]) -> None:
     print(f"{head}now | at most |\n|---|---|---|---|---|{'---|' * bool(before)}")
     for part in chosen:
         for row in PARTS[part]():
+            if named.get("--only", "") not in row.line:
+                continue
             ours, other = measured(row)
             ratio = f"{ours - other:+.1f} µs" if row.extra else f"{ours / other:.2f}x"
             most = (

@@ -260,6 +260,9 @@ def _apply(op: Op, *args: Any) -> Operand:
 
 # Means
 
+# A sum that is a statement of its own is in vectors; of fewer elements a second call takes longer.
+_SUMMED_APART = 8192
+
 
 def mean(operand: Operand, axis: Axis, keepdims: bool, dtype: object = None) -> Operand:
     """The arithmetic mean; of integers and bools in float64."""
@@ -271,9 +274,11 @@ def mean(operand: Operand, axis: Axis, keepdims: bool, dtype: object = None) -> 
 
 
 def _is_quick(operand: Operand, axis: Axis) -> bool:
-    """Whether a mean is one statement: along one mode or all, of an array of floats."""
+    """Whether a mean is one statement: along one mode or all, of a small array of floats."""
     storage = operand.storage
     if not storage.alike or storage.dtype not in (FLOAT32, FLOAT64):
+        return False
+    if storage.values.size > _SUMMED_APART:
         return False
     return axis is None or (type(axis) is int and -len(storage.shape) <= axis < len(storage.shape))
 
