@@ -4,7 +4,8 @@
 
 Parts: orders, calls, reductions, functions, small, lists, solvers, graphs; all if none is named.
 Each figure is the least of many short runs, in turns with the other side's, on one thread, BLAS
-included. `--only` takes the lines with some text, `--keep` adds the ratios to a file; `--before` shows those of such a file, too.
+included. `--only` takes the lines with some text, `--keep` adds the ratios to a file; `--before`
+shows those of such a file, too.
 """
 
 from __future__ import annotations

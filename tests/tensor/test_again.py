@@ -200,3 +200,45 @@ def test_a_column_of_a_block() -> None:
     for n in (0, 1, 2, 0):
         np.testing.assert_array_equal((A @ X[:, n]).to_numpy(), X[:, n])
         np.testing.assert_array_equal(A.matvec(X[:, n : n + 1]), X[:, n : n + 1])
+
+
+def test_sums_of_a_sparse_tensor_again() -> None:
+    """A tensor with the same facts, new values in place, another fill: each has its own sum."""
+    first = ow.tensor(np.array([[0.0, 1.0], [2.0, 0.0]]), format="CSR")
+    other = ow.tensor(np.array([[0.0, 5.0, 0.0], [7.0, 0.0, 1.0]]), format="CSR")
+    filled = ow.tensor((np.array([[0, 1], [1, 0]]), np.array([1.0, 2.0])), shape=(2, 2), fill=3.0)
+    for _ in range(3):
+        assert first.sum().item() == 3.0
+        assert other.sum().item() == 13.0
+        assert filled.sum().item() == 9.0
+        assert first.sum(0).to_numpy().tolist() == [2.0, 1.0]
+        assert first.max(1).to_numpy().tolist() == [1.0, 2.0]
+    first[0, 1] = 10.0
+    assert first.sum().item() == 12.0
+
+
+@pytest.mark.parametrize("type", ["float32", "float64", "int16"])
+def test_means_again(type: str) -> None:
+    array = np.arange(12, dtype=type).reshape(3, 4)
+    for given in (array, array + 1, array.T, array[:2]):
+        for axis in (None, 0, -1):
+            mean = ow.tensor(np.ascontiguousarray(given)).mean(axis)
+            expected = given.mean(axis)
+            assert mean.dtype == expected.dtype
+            np.testing.assert_allclose(mean.to_numpy(), expected, rtol=1e-6)
+    assert np.isnan(ow.tensor(np.empty(0)).mean().item())
+
+
+def test_elements_and_windows_of_arrays() -> None:
+    """Short cuts for usual subscripts: views where NumPy has views, and errors beyond."""
+    array = np.arange(24.0).reshape(4, 6)
+    tensor, vector = ow.tensor(array), ow.tensor(np.arange(5))
+    for index in (2, -1, slice(1, 3), (1, 2), (slice(None), 3), (-1, slice(2, 4)), ()):
+        np.testing.assert_array_equal(tensor[index].to_numpy(), array[index])
+    assert (vector[-5].item(), vector[1:3].shape, vector[3:1].shape) == (0, (2,), (0,))
+    for wrong in (5, -6):
+        with pytest.raises(ow.ShapeError, match="E204"):
+            vector[wrong]
+    tensor[1:3].to_numpy()[0, 0] = 100.0
+    assert array[1, 0] == 100.0
+    assert [each.shape for each in tensor] == [(6,)] * 4
