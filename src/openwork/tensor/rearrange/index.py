@@ -164,7 +164,8 @@ def normalized(subscript: Any, shape: Shape, name: str) -> tuple[Any, ...]:
         reason = "two ellipses" if len(dots) > 1 else f"{used} indices"
         raise ShapeError(f"{name} has {len(shape)} modes, but {reason}", code="E204")
     at = dots[0] if dots else len(items)
-    items[at : at + len(dots)] = [slice(None)] * (len(shape) - used) or [Ellipsis] * len(dots)
+    others: list[Any] = [slice(None)] * (len(shape) - used)
+    items[at : at + len(dots)] = others or [Ellipsis] * len(dots)
     found: list[Any] = []
     mode = 0
     for item in items:
