@@ -319,8 +319,12 @@ def _checks_first(program: p.Program) -> tuple[list[p.Stmt], p.Block]:
             or not p.names_in(condition) <= sizes
         ):
             return None
-        found.append(replace(node, condition=condition, otherwise=None))
-        return node.otherwise or p.Block(())
+        match node:
+            case p.If(then=p.Block(body=(p.Fail(goes_on=True),)), otherwise=p.Block() as rest):
+                found.append(replace(node, condition=condition, otherwise=None))
+                return rest
+        found.append(replace(node, condition=condition))
+        return p.Block(())
 
     body = cast(p.Block, bottom_up(rule)(program.body))
     return list(dict.fromkeys(found)), body
