@@ -104,7 +104,7 @@ def test_the_widest_vectors_that_are_whole(type: str, count: int, bytes: int) ->
         ("lanes lie side by side", dots(times(X[I], VALS[AT * 2]))),
         ("a lane's number is no vector", dots(p.Convert(AT, "float64"))),
         ("what an index array says is no run", dots(VALS[p.Convert(X[AT], "int64")])),
-        ("the smaller of two has no lanes", dots(op=ops.MIN)),
+        ("a power has no lanes", dots(op=ops.POW)),
         ("an element that is found as it runs", dots(after=[loop(p.Store(SUMS, I, ONE))])),
         ("a helper wants memory", dots(after=[p.Do(p.Helper("clear", (SUMS, N)))])),
     ],

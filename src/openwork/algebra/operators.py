@@ -245,8 +245,14 @@ REMAINDER = Op(
     "remainder", 2, left_annihilator=0, symbol="%", ufunc=np.remainder, typing=np.remainder
 )
 POW = Op("pow", 2, right_identity=1, symbol="**", ufunc=_power, typing=np.power, natural=1)
-MIN = Op("min", 2, identity=INF, annihilator=-INF, ufunc=np.minimum, typing=np.minimum, **_LATTICE)
-MAX = Op("max", 2, identity=-INF, annihilator=INF, ufunc=np.maximum, typing=np.maximum, **_LATTICE)
+MIN = Op(
+    "min", 2, identity=INF, annihilator=-INF, ufunc=np.minimum, typing=np.minimum, lanewise=True,
+    **_LATTICE,
+)  # fmt: skip
+MAX = Op(
+    "max", 2, identity=-INF, annihilator=INF, ufunc=np.maximum, typing=np.maximum, lanewise=True,
+    **_LATTICE,
+)  # fmt: skip
 # Logic: every element counts as true or false, and the result is a bool.
 AND = Op(
     "and", 2, identity=True, annihilator=False, ufunc=np.logical_and, typing=np.logical_and,

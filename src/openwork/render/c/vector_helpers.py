@@ -50,6 +50,15 @@ _LANES = """\
   omp_out = ${name}_$type(omp_out, omp_in)) initializer(omp_priv = $identity)
 """
 
+_EXTREME = """\
+// As of elements, lane by lane: NaN wins.
+static inline vector_$type ${name}_$type(vector_$type a, vector_$type b) {
+  typedef $same bits __attribute__((vector_size(sizeof(vector_$type))));
+  const bits first = (bits)(a $sign b) | (bits)(a != a);
+  return (vector_$type)(((bits)a & first) | ((bits)b & ~first));
+}
+"""
+
 # Of vectors with masks and gathers: the lanes, and the compiler's names of what has no operator.
 _SAME_SIZE = {"float64": "int64_t", "float32": "int32_t"}
 MASKED = {"float64": (8, "pd", "8df", 256), "float32": (16, "ps", "16sf", 512)}
@@ -187,7 +196,10 @@ static inline _Bool many_registers(void) {
 }
 """
 
-VECTOR_HELPERS = ("vector", "masked", "sum_rows", "sum", "lanes_min", "lanes_max", "many_registers")
+VECTOR_HELPERS = (
+    *("vector", "masked", "sum_rows", "sum", "many_registers"),
+    *("lanes_min", "lanes_max", "min_lanes", "max_lanes"),
+)
 
 
 def vector_text(name: str, kind: str) -> str:
@@ -217,6 +229,9 @@ def vector_text(name: str, kind: str) -> str:
             op = BUILTIN[name.removeprefix("lanes_")]
             identity = constant(op.identity_of(SUPPORTED[kind]), kind, C)[0]
             return C.fill(_LANES, kind, name=op.name, identity=identity)
+        case "min_lanes" | "max_lanes":
+            sign, same = "<" if name == "min_lanes" else ">", _SAME_SIZE[_element(kind)]
+            return C.fill(_EXTREME, kind, name=name, sign=sign, same=same)
         case "many_registers":
             return _MANY_REGISTERS
     raise InternalError(f"no helper {name}")

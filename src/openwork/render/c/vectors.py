@@ -14,6 +14,7 @@ from openwork.render.precedence import ATOM, PLUS, TIMES, Spelled, paren
 from openwork.render.writer import indent, remark
 from openwork.tree import walk
 
+# Operators on vectors; the others that are `lanewise` are helpers.
 _SIGNS = {"add": ("+", PLUS), "sub": ("-", PLUS), "mul": ("*", TIMES), "div": ("/", TIMES)}
 
 
@@ -67,15 +68,24 @@ def _stmt(w: CWriter, s: p.Stmt, varying: _Varying) -> list[str]:
     load = p.Load(s.array, s.index)
     value = _vector(w, s.value, varying)
     place = _place(w, load, varying)
+    if s.op is not None and s.op.name in _SIGNS:
+        return [f"{place} {_SIGNS[s.op.name][0]}= {value[0]};"]
+    if not varying.among(s.value):
+        value = _spread(value, varying)
+        if isinstance(s.value, p.Value) and s.value.value == 0:
+            value = f"{'-' if str(s.value.value)[0] == '-' else ''}{_zeros(varying)}", PLUS
     if s.op is None:
-        if not varying.among(s.value):
-            zeros = f"(vector_{varying.kind}){{0}}"
-            if isinstance(s.value, p.Value) and s.value.value == 0:
-                value = ("-" if str(s.value.value)[0] == "-" else "") + zeros, PLUS
-            else:
-                value = f"{paren(value, PLUS)} - {zeros}", PLUS
         return [f"{place} = {value[0]};"]
-    return [f"{place} {_SIGNS[s.op.name][0]}= {value[0]};"]
+    return [f"{place} = {w.use(f'{s.op.name}_lanes', varying.kind)}({place}, {value[0]});"]
+
+
+def _zeros(varying: _Varying) -> str:
+    return f"(vector_{varying.kind}){{0}}"
+
+
+def _spread(value: Spelled, varying: _Varying) -> Spelled:
+    """A scalar in all lanes of a vector."""
+    return f"{paren(value, PLUS)} - {_zeros(varying)}", PLUS
 
 
 def _place(w: CWriter, load: p.Load, varying: _Varying) -> str:
@@ -95,6 +105,13 @@ def _vector(w: CWriter, e: p.Expr, varying: _Varying) -> Spelled:
             return _place(w, e, varying), ATOM
         return f"*(const near_{varying.kind} *)&{e.array.name}[{w.text(e.index)}]", ATOM
     apply = cast(p.Apply, e)
-    sign, level = _SIGNS[apply.op.name]
+    name = apply.op.name
     left, right = (_vector(w, arg, varying) for arg in apply.args)
-    return f"{paren(left, level)} {sign} {paren(right, level + 1)}", level
+    if name in _SIGNS:
+        sign, level = _SIGNS[name]
+        return f"{paren(left, level)} {sign} {paren(right, level + 1)}", level
+    lanes = (
+        value if varying.among(arg) else _spread(value, varying)
+        for arg, value in zip(apply.args, (left, right), strict=True)
+    )
+    return f"{w.use(f'{name}_lanes', varying.kind)}({', '.join(each for each, _ in lanes)})", ATOM
