@@ -112,6 +112,16 @@ def test_fills(format: str) -> None:
         np.testing.assert_array_equal(ow.compute(text, **given).to_numpy(), expected)
 
 
+@pytest.mark.parametrize("format", ["DIA", "Dense(0), Range(1)", "ELL", "SELL(2)"])
+def test_the_first_row(format: str) -> None:
+    """In row 0 diagonals are columns: their array is searched, but their values lie apart."""
+    D = np.array([[0, 1, 4], [1, 5, 1], [6, 1, 1]])
+    A, x = ow.tensor(D, format=format, name="A"), ow.tensor(D[2], name="x")
+    for row, column in np.ndindex(D.shape):
+        assert ow.compute(f"y = A({row},{column})", A=A).item() == D[row, column]
+    np.testing.assert_array_equal(ow.compute("y(i) = A(0,1) * x(i)", A=A, x=x).to_numpy(), D[2])
+
+
 def test_schedules() -> None:
     A = ow.tensor(M, format="CSR", name="A")
     x = ow.tensor(X, name="x")

@@ -312,7 +312,8 @@ def _look_up(
         return [If(there, block(Set(found, _expr(place))))], Place(found), scope
     begin, end = _expr(level.begin(view, parent.position)), _expr(level.end(view, parent.last))
     stored = searchable(level, view, parent.position)
-    if stored is not None and level.unique:
+    lies = _expr(level.place(view, parent.position, found))  # elsewhere than its position, in DIA
+    if stored is not None and level.unique and lies == found:
         return Helper("search", (stored, begin, end, coordinate)), Place(found), scope
     at, scope = scope.fresh(f"{found.name}_at")
     stands = _expr(level.coordinate(view, parent.position, at))
@@ -322,9 +323,10 @@ def _look_up(
         first: list[Stmt] = [
             Declare(at, Helper("lower_bound", (stored, begin, end, coordinate)), fixed=True)
         ]
-        last, scope = scope.fresh(f"{found.name}_end")  # loops ask for it at each turn
-        place = Place(found, last)
-        ends = [Set(last, Helper("lower_bound", (stored, at, end, coordinate + 1)))]
+        if not level.unique:
+            last, scope = scope.fresh(f"{found.name}_end")  # loops ask for it at each turn
+            place = Place(found, last)
+            ends = [Set(last, Helper("lower_bound", (stored, at, end, coordinate + 1)))]
     else:
         away = compare("!=", stands, coordinate)
         on = Binary("&&", compare("<", at, end), away)
