@@ -1,6 +1,6 @@
 """What a search finds on a CPU, against MKL after its inspector, and how soon it finds it.
 
-    python bench/cpu_tuned.py [--threads 2] [--budget 2] [--columns 0 32] [--spgemm] [MATRIX ...]
+    python bench/cpu_tuned.py [MATRIX ...] [--threads 2] [--budget 2] [--columns 0 32] [--spgemm]
     python bench/cpu_tuned.py [--threads 2] --curve 60 [--plot FILE] [MATRIX ...]
 
 MKL's inspector gets the hint that products are repeated 1,000 times, the search `uses=1000`; the
