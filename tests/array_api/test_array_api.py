@@ -75,7 +75,7 @@ CASES: dict[str, list[Case]] = {
     **{name: unary(name, F, F[0], SPECIAL) for name in FLOATS},
     **{name: unary(name, F, N, SPECIAL) for name in NUMBERS},
     # -0.0 equals the fill of a sparse tensor, and so is not stored.
-    "signbit": unary("signbit", F, N, SPECIAL[[0, 1, 3, 5, 6]]),
+    "signbit": unary("signbit", F, SPECIAL[[0, 1, 3, 5, 6]]),
     "acosh": unary("acosh", F + 1),
     "reciprocal": unary("reciprocal", F),
     "conj": unary("conj", F * 1j + 1), "real": unary("real", F * 1j + 1),
