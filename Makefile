@@ -95,18 +95,19 @@ array-api: setup ## compare our array API namespace with the reference, function
 	PYTHONPATH=out/array-api $(PYTEST) tests/array_api
 
 test-gpu: setup ## run the recipes and random cases on a GPU; needs CuPy: pip install -e '.[cuda]'
-	$(PYTEST) tests/gpu/test_real_gpu.py tests/gpu/test_real_units.py tests/gpu/test_real_data_gpu.py
+	$(PYTEST) tests/gpu
 	OPENWORK_GPU_TARGET=cuda OPENWORK_GPU_CASES=$(GPU_CASES) $(PYTEST) tests/random/test_emulated.py \
 	  tests/random/test_recipes.py
 	$(MAKE) sanitize-gpu
 
 # Kernels under compute-sanitizer: enough of them to stand for all, since each takes a hundred times as long.
 GPU_CHECKED = test_repeated or test_spmv and (skewed or wide) or test_spmm and skewed and 32 or test_sddmm and random or test_tensors \
-	or test_sparse_results and (skewed or random) or test_products or test_others and skewed and float or real_units
+	or test_sparse_results and (skewed or random) or test_products or test_others and skewed and float or real_units \
+	or real_patterns and test_listings
 .PHONY: sanitize-gpu
 sanitize-gpu: setup ## run kernels on a GPU under compute-sanitizer: memory, races, barriers
 	for tool in memcheck racecheck synccheck; do OPENWORK_PLAIN_MEMORY=1 compute-sanitizer --tool $$tool \
-	  --error-exitcode 9 $(PYTEST) tests/gpu/test_real_gpu.py tests/gpu/test_real_units.py -k "$(GPU_CHECKED)" || exit 1; done
+	  --error-exitcode 9 $(PYTEST) tests/gpu -k "$(GPU_CHECKED)" || exit 1; done
 
 .PHONY: races-gpu
 races-gpu: setup ## run the GPU emulator with race detection, in global and shared memory

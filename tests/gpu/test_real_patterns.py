@@ -1,6 +1,7 @@
 """Programs of patterns on a real GPU: the listings, random programs, rewrites, 64-bit indices.
 
-`make test-gpu` runs these. `OPENWORK_GPU_TARGET=cuda-emulated` runs them under the emulator.
+`make test-gpu` runs these. `OPENWORK_GPU_TARGET=cuda-emulated` runs them under the emulator, and
+`OPENWORK_GPU_PROGRAMS` says how many random ones.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TARGET == "cuda":
     except Exception as error:
         pytest.skip(f"no GPU: {error}", allow_module_level=True)
 
-PROGRAMS = 20 if TARGET == "cuda" else 3
+PROGRAMS = int(os.environ.get("OPENWORK_GPU_PROGRAMS", "20" if TARGET == "cuda" else "3"))
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["32 bits", "64 bits"])

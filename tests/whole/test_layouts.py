@@ -2,12 +2,14 @@
 
 All combinations take 20 minutes of a core, and `make test-layouts` runs them. Here each pair of
 choices occurs in some case. Every kernel is compared with the reference evaluator.
+`OPENWORK_GPU_TARGET=cuda` runs what is for a GPU on a real one.
 """
 
 from __future__ import annotations
 
 import itertools
 import multiprocessing
+import os
 import subprocess
 import sys
 import time
@@ -28,6 +30,7 @@ from openwork.algebra.entries import Entry, product
 from openwork.algebra.types import as_dtype
 from openwork.runtime.gpu import emulator
 
+GPU_TARGET = os.environ.get("OPENWORK_GPU_TARGET", "cuda-emulated")
 REPO = Path(__file__).resolve().parents[2]
 entry = ow.entry
 pytestmark = [pytest.mark.needs_cc, pytest.mark.usefixtures("compared_with_the_reference")]
@@ -161,8 +164,8 @@ def in_order(
 
 def compiled(stmt: ow.Statement, target: str, batches: Batches | None) -> Any:
     """The kernel of a statement, now or together with others."""
-    target = "cpu" if target == "cpu" else "cuda-emulated"
-    if batches is None:
+    target = "cpu" if target == "cpu" else GPU_TARGET
+    if batches is None or target == "cuda":
         return stmt.compile(target=target)
     kernel = stmt.compile(target=target, loader=batches[target])
     if target != "cpu":
