@@ -366,7 +366,8 @@ class Product:
             each = near(entries / tiles.long, 8, 128)
             return Pick.of(positions, each=each, vector=1, unroll=1)
         if mean >= lengths.longer:
-            return Pick.of(positions, each=64) if float32 else Pick.of(positions, each=128, unroll=8)
+            each, unroll = (64, 4) if float32 else (128, 8)
+            return Pick.of(positions, each=each, unroll=unroll)
         if not float32:
             return Pick.of(positions, each=near(entries / tiles.float64, 32, 64))
         if mean >= lengths.batched and entries >= load.many / 2:

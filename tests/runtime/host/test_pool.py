@@ -161,7 +161,7 @@ def last():
     print("end")
 # What is registered before the pool is called after it.
 from openwork.runtime.host import library
-assert library._started is None
+assert library._common is None
 atexit.register(last)
 assert check() == 2
 """

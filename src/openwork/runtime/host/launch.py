@@ -22,6 +22,7 @@ from openwork.program.contract import (
     OVERFLOWED,
 )
 from openwork.program.nodes import Program
+from openwork.runtime.host import kept
 from openwork.runtime.host.interrupt import memory_watch, stop_flag, watching
 from openwork.runtime.host.threads import thread_count
 from openwork.runtime.storage import Array
@@ -40,11 +41,6 @@ class BoundBroken(Exception):
     """A bound that a schedule promised does not hold for these operands."""
 
 
-_free = ctypes.CDLL(None).free
-_free.argtypes = [ctypes.c_void_p]
-_free.restype = None
-
-
 class _Memory(ctypes.c_char * (sys.maxsize // 2)):  # type: ignore[misc]
     """Memory that a kernel allocated, freed with the last array over it.
 
@@ -53,7 +49,7 @@ class _Memory(ctypes.c_char * (sys.maxsize // 2)):  # type: ignore[misc]
     """
 
     def __del__(self) -> None:
-        _free(ctypes.addressof(self))
+        kept.free(ctypes.addressof(self))
 
 
 class Executable:
@@ -125,6 +121,7 @@ class Executable:
 
     def _call_with_care(self, arrays: Any, sizes: Any) -> None:
         """Call the function; watch for Ctrl-C and free memory."""
+        kept.release()
         with watching() as flag, memory_watch(flag) as memory:
             arrays[0] = memory.address
             status = self._function(arrays, sizes)

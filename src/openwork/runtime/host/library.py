@@ -10,8 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from openwork.errors import ToolchainError
+from openwork.frozen import frozen
 from openwork.runtime import cache
-from openwork.runtime.host import pool, threads
+from openwork.runtime.host import kept, pool, threads
 from openwork.runtime.host.toolchain import Toolchain, find_toolchain, no_toolchain
 
 _Request = tuple[str, bool, str, tuple[str, ...], Toolchain]
@@ -21,7 +22,7 @@ _TRIES = 3
 _loaded: dict[_Request, ctypes.CDLL] = {}
 _locks: dict[_Request, threading.Lock] = {}
 _guard = threading.Lock()
-_started: int | None = None  # the address of the pool's function
+_common: ctypes.CDLL | None = None  # what all libraries share: the pool and what is kept
 _starting = threading.Lock()
 
 
@@ -70,20 +71,34 @@ def load(
 def _open(request: _Request) -> ctypes.CDLL:
     source, associative, optimize, sanitize, toolchain = request
     flags = toolchain.flags(optimize=optimize, associative=associative, sanitize=sanitize)
-    with _pool_beside(toolchain, source):
-        library = _built(toolchain, _whole(toolchain, source), flags, toolchain.libraries)
-    return _connected(toolchain, source, library)
+    parts = _parts(toolchain, source, sanitized=bool(sanitize))
+    with _pool_beside(toolchain, parts):
+        library = _built(toolchain, parts.source, (*flags, *parts.flags), toolchain.libraries)
+    return _connected(toolchain, parts, library)
+
+
+@frozen
+class _Parts:
+    """The source of a library, with what it calls, and what it then shares with all others."""
+
+    source: str
+    threads: bool
+    memory: bool
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return kept.FLAGS if self.memory else ()
 
 
 @contextmanager
-def _pool_beside(toolchain: Toolchain, source: str) -> Iterator[None]:
+def _pool_beside(toolchain: Toolchain, parts: _Parts) -> Iterator[None]:
     """Compile the pool at the same time as the first library with threads."""
-    if _started is not None or not (toolchain.pooled and pool.has_threads(source)):
+    if _common is not None or not (toolchain.pooled and parts.threads):
         yield
         return
 
     def compiled() -> None:
-        with suppress(ToolchainError, OSError):  # which `_pool` tells
+        with suppress(ToolchainError, OSError):  # which `_shared_by_all` tells
             _built(toolchain, *_of_pool(toolchain))
 
     beside = threading.Thread(target=compiled, daemon=True)
@@ -101,45 +116,56 @@ def compiled_anew(toolchain: Toolchain, source: str, folder: Path) -> ctypes.CDL
         ToolchainError: E602 if the compiler rejects it.
         OSError: it does not load.
     """
-    (folder / cache.SOURCE).write_text(_whole(toolchain, source))
-    toolchain.compile(folder, toolchain.flags())
-    return _connected(toolchain, source, ctypes.CDLL(str(folder / cache.LIBRARY)))
+    parts = _parts(toolchain, source)
+    (folder / cache.SOURCE).write_text(parts.source)
+    toolchain.compile(folder, (*toolchain.flags(), *parts.flags))
+    return _connected(toolchain, parts, ctypes.CDLL(str(folder / cache.LIBRARY)))
 
 
-def _whole(toolchain: Toolchain, source: str) -> str:
-    """`source`, with what its parallel loops call."""
-    if toolchain.pooled and pool.has_threads(source):
-        return f"{source}{pool.parallel_source()}"
-    return source
+def _parts(toolchain: Toolchain, source: str, sanitized: bool = False) -> _Parts:
+    """`source`, with what its parallel loops and its allocations call.
+
+    A sanitizer has to see every allocation.
+    """
+    has_threads = pool.has_threads(source)
+    if not (has_threads and toolchain.pooled):
+        return _Parts(source, has_threads, memory=False)
+    memory = kept.allocates(source) and not sanitized
+    more = kept.allocate_source() if memory else ""
+    return _Parts(f"{source}{pool.parallel_source()}{more}", has_threads, memory)
 
 
-def _connected(toolchain: Toolchain, source: str, library: ctypes.CDLL) -> ctypes.CDLL:
-    """`library`, compiled from `source`, whose parallel loops have threads."""
-    if pool.has_threads(source):
-        if toolchain.pooled:
-            pool.connect(library, _pool(toolchain))
-        elif toolchain.openmp:
-            threads.leave_to_the_compiler()
+def _connected(toolchain: Toolchain, parts: _Parts, library: ctypes.CDLL) -> ctypes.CDLL:
+    """`library`, whose parallel loops have threads, and whose allocations what is kept."""
+    if parts.threads and toolchain.pooled:
+        common = _shared_by_all(toolchain)
+        pool.connect(library, common)
+        if parts.memory:
+            kept.connect(library, common)
+    elif parts.threads and toolchain.openmp:
+        threads.leave_to_the_compiler()
     return library
 
 
-def _pool(toolchain: Toolchain) -> int:
-    """The address of the pool's function; there is one pool, whoever asks for it first."""
-    global _started
+def _shared_by_all(toolchain: Toolchain) -> ctypes.CDLL:
+    """The library with the pool and what is kept; there is one, whoever asks for it first."""
+    global _common
     with _starting:
-        if _started is None:
-            _started = pool.start(_built(toolchain, *_of_pool(toolchain)))
-        return _started
+        if _common is None:
+            _common = _built(toolchain, *_of_pool(toolchain))
+            pool.start(_common)
+            kept.start(_common)
+        return _common
 
 
 def _of_pool(toolchain: Toolchain) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """The source of the pool, the flags and the libraries.
+    """The source of the pool and of what is kept, the flags and the libraries.
 
     -O1 is a third quicker to compile than -O2, in the first call of a new cache, and no slower: the
     time of the pool is that of atomics.
     """
     libraries = (*toolchain.libraries, *pool.LIBRARIES)
-    return pool.pool_source(), toolchain.flags(optimize="-O1"), libraries
+    return f"{pool.pool_source()}{kept.kept_source()}", toolchain.flags(optimize="-O1"), libraries
 
 
 def _built(

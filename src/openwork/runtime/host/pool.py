@@ -41,8 +41,8 @@ def parallel_source() -> str:
     return Path(__file__).with_name("parallel.c").read_text()
 
 
-def start(pool: ctypes.CDLL) -> int:
-    """Prepare the pool, which has no threads yet; the address of its function, for `connect`.
+def start(pool: ctypes.CDLL) -> None:
+    """Prepare the pool, which has no threads yet.
 
     A forked child has none of the threads, and starts its own.
     """
@@ -50,9 +50,9 @@ def start(pool: ctypes.CDLL) -> int:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=pool.ow_pool_open)
     atexit.register(pool.ow_pool_close)
-    return ctypes.cast(pool.ow_pool_run, ctypes.c_void_p).value or 0
 
 
-def connect(library: ctypes.CDLL, pool: int) -> None:
+def connect(library: ctypes.CDLL, pool: ctypes.CDLL) -> None:
     """Let the parallel loops of `library` run on the pool."""
-    ctypes.c_void_p.in_dll(library, "openwork_run").value = pool
+    run = ctypes.cast(pool.ow_pool_run, ctypes.c_void_p).value
+    ctypes.c_void_p.in_dll(library, "openwork_run").value = run

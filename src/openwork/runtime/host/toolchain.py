@@ -27,7 +27,7 @@ from typing import Literal, cast
 from openwork.errors import InternalError, ToolchainError
 from openwork.frozen import frozen
 from openwork.runtime import cache
-from openwork.runtime.host import pool
+from openwork.runtime.host import kept, pool
 from openwork.runtime.host.cpu import (
     cpu_identity,
     gathers_are_fast,
@@ -344,17 +344,18 @@ def _accepted(
 
 
 def _pooled_probe() -> str:
-    return f"{pool.pool_source()}{_PROBE}{pool.parallel_source()}"
+    common = f"{pool.pool_source()}{kept.kept_source()}"
+    return f"{common}{_PROBE}{pool.parallel_source()}{kept.allocate_source()}"
 
 
 def _pooled(command: tuple[str, ...], kind: Kind, accepted: tuple[str, ...]) -> bool:
-    """Whether `parallel.c` stands in for the compiler's OpenMP library, and the pool can be built.
+    """Whether parallel.c and allocate.c stand in for libraries, and the pool can be built.
 
     A program that calls what it does not define needs that library, also by another name.
     """
     if not _alone(kind):
         return False
-    flags = (*_BASE, *_alone(kind), *accepted, _IF_NEEDED)
+    flags = (*_BASE, *_alone(kind), *accepted, _IF_NEEDED, *kept.FLAGS)
     libraries = (*_libraries(kind, openmp=False), *pool.LIBRARIES)
     source = _pooled_probe()
 

@@ -434,6 +434,10 @@ class WarmAppended(Repeated):
         except (BoundBroken, PositionOverflow):
             return None
         arrays = executable.collect(frame, sizes)
+        # The next result is probably as long as this one; the bound may be many times that, and
+        # memory of the right size may have been kept.
+        most = max(map(len, arrays))
+        sizes[1] = min(binding.room, most + most // 8 + 1)
         self._frames.append((frame, sizes))
         values = arrays.pop()
         made = iter(arrays)
