@@ -361,6 +361,8 @@ class Draw:
         unified = self.semiring is not None or self.rng.random() < 0.8
         dtype = self.base if unified else self.dtype()
         fill: Number = self.rng.choice((1, 2)) if self.rng.random() < 0.04 else 0
+        if isinstance(dtype, Entry) and not dtype.has(fill):
+            fill = 0
         if self.semiring is not None:  # else it is a 0 that `under` gives another meaning
             fill = self.rng.choice((0, self.semiring.zero))
         shape = tuple(self.extents[v] for v in variables)

@@ -169,3 +169,18 @@ def test_refused(number: int) -> None:
         wrong(matrix("float64"))
     assert code in str(error.value)
     assert text in str(error.value)
+
+
+@pytest.mark.parametrize("fill", [2, -0.5, 1j, np.inf])
+def test_absent_entries_are_elements_of_the_type(fill: complex) -> None:
+    kind, format = entry.unit_quaternion("float64"), ow.CSF(1)
+    at, one = np.array([[1]]), np.zeros(1, kind.dtype)
+    for make in (
+        lambda: ow.empty((3,), dtype=kind, format=format, fill=fill),
+        lambda: ow.placeholder("P", 1, dtype=kind, format=format, fill=fill),
+        lambda: ow.tensor((at, np.eye(1, 4)), format, dtype=kind, shape=(3,), fill=fill),
+        lambda: ow.from_arrays(format, (3,), [([0, 1], [1])], one, fill=fill),
+    ):
+        with pytest.raises(ow.FormatError, match=r"E402: .* is no unit quaternion"):
+            make()
+    assert ow.empty((2,), kind, format, fill=-1).to_numpy().tolist() == [[-1.0, 0, 0, 0]] * 2

@@ -11,6 +11,7 @@ import numpy as np
 from openwork.algebra.entries import Entry, Numbers, Product, Quaternion
 from openwork.algebra.operators import MAX, SELECT, SQRT
 from openwork.algebra.types import DType, Scalar, as_dtype
+from openwork.errors import FormatError
 from openwork.frozen import frozen
 
 # Powers of two, so that nothing is rounded: as small as x, y and z get together, and by what they
@@ -66,6 +67,10 @@ class UnitQuaternion(Entry):
     def numbers(self, value: complex) -> tuple[float, ...]:
         if value == 0:
             return self.zero
+        if not self.has(value):
+            raise FormatError(
+                f"{value} is no {self.family}", code="E402", hint="numbers that are: 0, 1 and -1"
+            )
         numbers = self.decoded.numbers(value)
         return tuple(float(each) for each in self.encode(list(np.array(numbers))))
 

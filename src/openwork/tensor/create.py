@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from openwork.algebra.encodings import Ternary, as_stored
+from openwork.algebra.entries import Entry
 from openwork.algebra.types import DType, Number
 from openwork.errors import FormatError
 from openwork.format.formats import Format, as_format, dense
@@ -68,11 +69,13 @@ def tensor(
         called,
         None if format is None else as_format(format),
         None if dtype is None else as_stored(dtype),
-        None if fill is None else _check_fill(fill),
+        None if fill is None else _as_fill(fill),
         None if shape is None else check_shape(shape),
         share,
     )
-    return Tensor.of(storage_from(obj, wish), called)
+    storage = storage_from(obj, wish)
+    _check_fill(storage.fill, storage.dtype)
+    return Tensor.of(storage, called)
 
 
 def check_name(name: object) -> str:
@@ -82,7 +85,15 @@ def check_name(name: object) -> str:
     raise FormatError(f"{name!r} is not a name for a tensor", code="E405", hint="name='A'")
 
 
-def _check_fill(fill: object) -> Number:
+def _check_fill(fill: object, dtype: DType) -> Number:
+    """The value of absent entries, which has to be an element of this type."""
+    number = _as_fill(fill)
+    if isinstance(dtype, Entry):
+        dtype.numbers(number)
+    return number
+
+
+def _as_fill(fill: object) -> Number:
     """The value of absent entries, as a Python number."""
     plain = fill.item() if isinstance(fill, np.generic) else fill
     if isinstance(plain, bool | int | float | complex):
@@ -117,7 +128,7 @@ def empty(
     extents = check_shape(shape)
     kind, wanted = _wanted(dtype, format, len(extents))
     nothing = np.zeros((len(extents), 0), dtype=np.int64)
-    storage = pack(nothing, np.zeros(0, dtype=kind), extents, wanted, _check_fill(fill))
+    storage = pack(nothing, np.zeros(0, dtype=kind), extents, wanted, _check_fill(fill, kind))
     return Tensor.of(storage, None if name is None else check_name(name))
 
 
@@ -157,7 +168,7 @@ def placeholder(
     if shape is not None:
         extents = tuple(None if n is None else check_shape(n)[0] for n in shape)
         check_order(wanted, len(extents))
-    facts = facts_for(wanted, kind, _check_fill(fill))
+    facts = facts_for(wanted, kind, _check_fill(fill, kind))
     return Tensor(check_name(name), extents, facts)
 
 
@@ -193,6 +204,7 @@ def from_arrays(
     openwork.errors.DataError: E503: A.levels[1].crd[1] is 3, outside its mode of extent 3...
     """
     called = auto_name() if name is None else check_name(name)
-    wanted, absent = as_format(format), _check_fill(fill)
+    wanted, absent = as_format(format), _as_fill(fill)
     made = from_levels(wanted, shape, levels, values, called, absent, share=share)
+    _check_fill(absent, made.dtype)
     return Tensor.of(made, called)
