@@ -8,15 +8,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.runtime.host.programs import KINDS, check_program
 
 import openwork as ow
 from openwork.runtime.host import kept, library
-from openwork.runtime.host.toolchain import find_toolchain
+from openwork.runtime.host.toolchain import Toolchain
 
 pytestmark = [pytest.mark.needs_cc, pytest.mark.optimized]
 
@@ -24,14 +26,16 @@ MEGABYTE = 1 << 20
 
 
 @pytest.fixture(autouse=True)
-def _nothing_kept() -> Iterator[None]:
-    toolchain = find_toolchain()
-    if toolchain is None or not toolchain.pooled:
-        pytest.skip("kernels call the C library")
+def _nothing_kept(toolchain: Toolchain) -> Iterator[None]:
     library._shared_by_all(toolchain)
     kept.release()
     yield
     kept.release()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_block_has_one_owner(kind: str, toolchain: Toolchain, tmp_path: Path) -> None:
+    check_program("kept_check.c", kind, toolchain, tmp_path)
 
 
 def matrix(rows: int, seed: int) -> sp.csr_array:

@@ -10,45 +10,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.runtime.host.programs import KINDS, check_program
 
 from openwork.errors import InternalError
 from openwork.runtime.host import pool
 from openwork.runtime.host.library import load
-from openwork.runtime.host.toolchain import Toolchain, find_toolchain
+from openwork.runtime.host.toolchain import Toolchain
 
 pytestmark = pytest.mark.needs_cc
-
-CHECK = Path(__file__).with_name("pool_check.c")
-KINDS = {"plain": (), "race": ("-fsanitize=thread",), "memory": ("-fsanitize=address,undefined",)}
-NO_SANITIZER = ("unexpected memory mapping", "cannot find")
-
-
-@pytest.fixture
-def toolchain() -> Toolchain:
-    found = find_toolchain()
-    if found is None or not found.pooled:
-        pytest.skip("loops run on threads of the compiler's OpenMP")
-    return found
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_callers_wait_only_for_workers_that_have_begun(
     kind: str, toolchain: Toolchain, tmp_path: Path
 ) -> None:
-    program = tmp_path / "check"
-    flags = ("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", *KINDS[kind])
-    places = ("-I", str(Path(pool.__file__).parent), str(CHECK), "-o", str(program))
-    made = subprocess.run(
-        (*toolchain.command, *flags, *places, "-lpthread", "-ldl"), capture_output=True, text=True
-    )
-    if kind != "plain" and any(words in made.stderr for words in NO_SANITIZER):
-        pytest.skip("the compiler has no sanitizer")
-    assert made.returncode == 0, made.stderr
-    for _ in range(3):
-        done = subprocess.run([str(program)], capture_output=True, text=True, timeout=120)
-        if any(words in done.stderr for words in NO_SANITIZER):
-            pytest.skip("the sanitizer does not start with the memory layout of this system")
-        assert (done.returncode, done.stderr) == (0, "")
+    check_program("pool_check.c", kind, toolchain, tmp_path, times=3)
 
 
 PARTS = """
@@ -62,6 +38,7 @@ void parts(int count, int *numbers, int *teams) {
 """
 BESIDE_GNU = """
 import ctypes, os, sys
+from openwork.runtime.host import pool
 from openwork.runtime.host.library import load
 
 try:

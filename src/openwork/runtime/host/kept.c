@@ -57,13 +57,17 @@ void ow_kept_give(void *block) {
   const size_t size = block ? malloc_usable_size(block) : 0;
   kept_block old[SLOTS];
   int32_t dropped = 0;
-  if (!size || size > kept_most || !kept_lock()) {
+  if (!size || !kept_lock()) {
     free(block);
     return;
   }
-  while (kept_count == SLOTS || kept_bytes + size > kept_most) old[dropped++] = kept_removed(0);
-  kept[kept_count++] = (kept_block){block, size};
-  kept_bytes += size;
+  if (size > kept_most) {
+    old[dropped++].block = block;
+  } else {
+    while (kept_count == SLOTS || kept_bytes + size > kept_most) old[dropped++] = kept_removed(0);
+    kept[kept_count++] = (kept_block){block, size};
+    kept_bytes += size;
+  }
   kept_unlock();
   while (dropped) free(old[--dropped].block);
 }
