@@ -16,7 +16,8 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="no POSIX signals her
 SETUP = """
 import ctypes, os, signal, threading, time
 import numpy as np
-from openwork.runtime.host import interrupt, library
+from openwork.runtime.host import interrupt, library, support
+support.support_library()  # compiling it would take longer than a signal
 spin = library.load('''
 long spin(const volatile int *stop, long rounds) {
   long done = 0;
