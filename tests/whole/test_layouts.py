@@ -199,17 +199,17 @@ def test_all_choices(statement: str, kind: str) -> None:
     assert len(done.stdout.splitlines()) == len(FORMATS)
 
 
-def main(statements: str = "", kinds: str = "") -> int:
-    """Run the groups of some statements and kinds, named with commas between; how many fail.
+def main(statements: str = "", kinds: str = "", formats: str = "") -> int:
+    """Run the groups of some statements, kinds and formats, with commas between; how many fail.
 
     Each runs in a process of its own, as loaded kernels stay in memory, and all take 7 GB. These
     are forks of this one, which has imported everything.
     """
     emulator.OPTIMIZE = QUICK
     names = [given.split(",") if given else each for given, each in
-             ((statements, STATEMENTS), (kinds, KINDS))]  # fmt: skip
+             ((statements, STATEMENTS), (kinds, KINDS), (formats, FORMATS))]  # fmt: skip
     failed = 0
-    for group in itertools.product(*names, FORMATS):
+    for group in itertools.product(*names):
         start = time.perf_counter()
         process = multiprocessing.get_context("fork").Process(target=run_group, args=group)
         process.start()
