@@ -14,9 +14,10 @@ from openwork.algebra.types import number
 from openwork.errors import InternalError
 from openwork.frozen import frozen
 from openwork.index.nodes import Access, Expr as IndexExpr, Literal
-from openwork.loops.absent import reads_of, restrict, vanishes
+from openwork.loops.absent import followers, reads_of, restrict, vanishes
 from openwork.loops.nodes import Assign, Forall, Sequence as Then, Stmt, Where, written
 from openwork.loops.plan.assembly import accesses_of
+from openwork.loops.relations import Pos
 from openwork.program import nodes as p
 from openwork.program.elements import combine, converted, lower_value
 from openwork.program.lower.base.accumulate import (
@@ -80,6 +81,8 @@ class Lowering:
                 return self._choice(stmt, scope)
             case Forall() if scope.perhaps and (needed := self._needed(stmt, scope)):
                 return self._if_present(stmt, needed, scope)
+            case Forall() if scope.perhaps and (driver := self._counts_along(stmt, scope)):
+                return self._by_presence(stmt, driver, scope)
             case At(value=None):
                 return cases_of(self.ctx, self.lower, stmt, scope, known=True).point()
             case At(var=var, body=body, value=Expr() as value):
@@ -115,6 +118,30 @@ class Lowering:
         inner = replace(scope.given(dict.fromkeys(needed)), whole=False)
         body = self.lower(stmt, inner)
         return body if test is None else block(p.If(test, body))
+
+    def _counts_along(self, loop: Forall, scope: Scope) -> Access | None:
+        """An operand that may be absent, and whose positions the loop takes for coordinates.
+
+        They stand for all coordinates of a level that stores each, but only where there are any.
+        """
+        provenance = self.ctx.provenance
+        over = {loop.var, *provenance.ancestors(loop.var)}
+        for relation in provenance.relations:
+            if not isinstance(relation, Pos) or relation.child not in over:
+                continue
+            access, (*more, last) = relation.access, provenance.underived(relation.parent)
+            kind = access.tensor.format.levels[access.level_vars.index(last)]
+            if access in scope.perhaps and kind.spans and not more:
+                return access
+        return None
+
+    def _by_presence(self, loop: Forall, access: Access, scope: Scope) -> p.Block:
+        """if (the operand is present) loop else the loop without it"""
+        gone = [access, *followers(loop, access, self.ctx.provenance)]
+        sure = scope.given(dict.fromkeys(gone))
+        present, left = self.lower(loop, sure), restrict(loop, gone)
+        absent = None if left is None else self.lower(left, sure.without(set(gone)))
+        return block(p.If(scope.perhaps[access], present, absent))
 
     def _assign(self, stmt: Assign, scope: Scope) -> p.Block:
         if any(n in scope.perhaps for n in walk(stmt) if isinstance(n, Access)):
