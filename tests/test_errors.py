@@ -54,7 +54,7 @@ def refused(
     with pytest.raises(ow.OpenworkError) as caught:
         yield
     error = caught.value
-    assert (error.code, type(error)) == (code, family)
+    assert error.code == code and isinstance(error, family)
     assert str(error).startswith(f"{code}: ")
     for word in words:
         assert word in error.message, error.message

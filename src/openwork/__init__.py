@@ -10,8 +10,6 @@ array([0., 1., 2.])
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from openwork._version import __version__
 from openwork.algebra.operators import (
     ADD,
@@ -157,7 +155,7 @@ from openwork.loops.relations import BoundType
 from openwork.recipes import atomic_parallel
 from openwork.runtime.host.threads import set_num_threads, thread_count
 from openwork.tensor.create import empty, from_arrays, placeholder, tensor
-from openwork.tensor.exchange.numpy_functions import FUNCTIONS
+from openwork.tensor.exchange.elsewhere import instead_of
 from openwork.tensor.functions import entry
 from openwork.tensor.functions.compute import assign, compute, parse
 from openwork.tensor.functions.einsum import einsum
@@ -183,6 +181,7 @@ from openwork.tensor.functions.join import (
     take,
     tensordot,
     tile,
+    trace,
     tril,
     triu,
     vstack,
@@ -230,31 +229,11 @@ def __getattr__(name: str) -> Any:
     if name in ("skeletons", "tune"):
         return import_module(f"openwork.{name}")
     if name not in ("read", "write"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_instead(name)}")
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}{instead_of(name, __all__)}"
+        )
     found = globals()[name] = getattr(import_module("openwork.tensor.files"), name)
     return found
-
-
-def _instead(name: str) -> str:
-    """What does the same as a name of NumPy's or SciPy's that is none of ours."""
-    if name in _ELSEWHERE:
-        return f"; write {_ELSEWHERE[name]}"
-    numpys = getattr(np, name, None)
-    if numpys in FUNCTIONS:
-        return f"; np.{name}(A) takes tensors"
-    return ""
-
-
-# What NumPy's and SciPy's users write.
-_ELSEWHERE = {
-    **dict.fromkeys(("array", "asarray", "as_tensor", "from_numpy"), "ow.tensor(obj)"),
-    **dict.fromkeys(("csr_array", "csr_matrix"), 'ow.tensor(obj, "CSR")'),
-    **dict.fromkeys(("csc_array", "csc_matrix"), 'ow.tensor(obj, "CSC")'),
-    **dict.fromkeys(("coo_array", "coo_matrix"), 'ow.tensor(obj, "COO(2)")'),
-    **dict.fromkeys(("matmul", "dot"), "A @ B"),
-    "sparse": "ow.tensor(obj, format)",
-    "spsolve_triangular": "ow.solve_triangular(A, b)",
-}
 
 
 def __dir__() -> list[str]:
@@ -276,6 +255,7 @@ __all__ = [
     "take",
     "tensordot",
     "tile",
+    "trace",
     "tril",
     "triu",
     "vstack",

@@ -108,6 +108,13 @@ class FormatError(UserError):
     code = "E400"
 
 
+class ElementTypeError(FormatError, TypeError):
+    """There is no such element type.
+
+    NumPy raises a TypeError, which libraries of arrays catch.
+    """
+
+
 class DataError(UserError):
     """Data from outside violates an invariant of its format."""
 

@@ -265,3 +265,22 @@ def test_vectors_beside_any_layout_take_their_own_place(layout: str) -> None:
         np.testing.assert_array_equal(kernel(x=other).to_numpy(), matrix @ other)
         B = ow.tensor(matrix * n, format=ow.CSR.with_layout(layout), name="A")
         np.testing.assert_array_equal(kernel(A=B, x=other).to_numpy(), n * matrix @ other)
+
+
+def test_what_libraries_ask_of_an_array() -> None:
+    A = ow.tensor(S0, name="A")
+    # dask takes the arguments of a function, which begin with an array, for a call.
+    assert A(0, np.dtype("float64")) == (A, 0, np.dtype("float64"))
+    with pytest.raises(ow.ParseError, match="E112: A is not called"):
+        A(0, 1)
+    # It tries structured types, and has another way where these raise a TypeError.
+    with pytest.raises(TypeError, match="E402: Openwork has no element type"):
+        np.zeros_like(A, dtype=[("value", "f8"), ("place", "i8")])
+    total = A.sum()
+    single: Any = total[()]
+    assert (single.shape, single.ndim) == ((), 0) and np.asarray(single) == total.item()
+    assert np.asarray(single, dtype="float32").dtype == np.float32
+    x = ow.tensor(np.zeros(3))
+    x[1:] = single
+    np.testing.assert_array_equal(x.to_numpy(), [0, total.item(), total.item()])
+    assert repr(2 * single) == f"2 * {total.name}"

@@ -73,6 +73,8 @@ np.sort(A)
 np.sort(A, axis=0)
 np.sort(A, axis=None)
 np.argsort(A, kind="stable")
+A.argsort(0, kind="stable")
+np.partition(A, 1)[:, 0]
 np.diff(A)
 np.diff(A, n=2, axis=0)
 np.repeat(A, 2, axis=0)

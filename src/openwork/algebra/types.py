@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from openwork.algebra.entries import NAMED, STORED, Entry, widest
-from openwork.errors import FormatError, ParseError
+from openwork.errors import ElementTypeError, ParseError
 
 Scalar = np.dtype[Any]
 DType = Scalar | Entry
@@ -118,13 +118,13 @@ def as_dtype(spec: object) -> DType:
     try:
         dtype = np.dtype(cast(Any, spec)).newbyteorder("=")
     except TypeError as error:
-        raise FormatError(
+        raise ElementTypeError(
             f"{spec!r} is not an element type",
             code="E402",
             hint="types are NumPy's, such as 'float64', and ow.entry's; formats go to `format=`",
         ) from error
     if dtype not in _BY_DTYPE:
-        raise FormatError(
+        raise ElementTypeError(
             f"Openwork has no element type {dtype}",
             code="E402",
             hint=f"the element types are {', '.join(NAMES)}",

@@ -18,7 +18,7 @@ from openwork.algebra.operators import Op
 from openwork.algebra.overloads import Overloaded
 from openwork.algebra.types import DType, as_dtype
 from openwork.errors import ParseError
-from openwork.index.nodes import Affine, Expr, IndexVar, Literal, TensorVar, apply
+from openwork.index.nodes import Access, Affine, Expr, IndexVar, Literal, TensorVar, apply
 from openwork.index.select import element as selected, window
 from openwork.index.show import show
 
@@ -55,6 +55,18 @@ class Term(Overloaded[Any]):
 
     def __repr__(self) -> str:
         return show(self.node)
+
+
+class Single(Term):
+    """The element of a tensor without modes, `a[()]`: to NumPy's functions it is its value."""
+
+    __slots__ = ()
+    node: Access
+    shape: tuple[()] = ()
+    ndim = 0
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(self.node.tensor.source, dtype=dtype)
 
 
 class Variable(Term):

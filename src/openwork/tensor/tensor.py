@@ -28,7 +28,7 @@ from openwork.format.formats import Format, as_format
 from openwork.index.checks import check, wrong_order
 from openwork.index.einstein import explicit
 from openwork.index.nodes import Access, Apply, Assignment, Expr
-from openwork.index.terms import Term, any_terms, applied, as_expr, as_variable, element
+from openwork.index.terms import Single, Term, any_terms, applied, as_expr, as_variable, element
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Array, Storage, as_complex
 from openwork.tensor.arithmetic import matmul, matmul_again
@@ -127,7 +127,9 @@ class Tensor(Overloaded["Tensor"], Operand):
             if found is not None:
                 return self._again(*found)
         variables = index if isinstance(index, tuple) else (index,)
-        if any_terms(variables) or not (variables or self.order):
+        if not (variables or self.order):
+            return Single(self.__openwork_access__(()))
+        if any_terms(variables):
             return Term(self._element(variables))
         return self._selected(index)
 
@@ -158,8 +160,11 @@ class Tensor(Overloaded["Tensor"], Operand):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         variables = index if isinstance(index, tuple) else (index,)
-        if (variables or self.order) and not any_terms((*variables, value)):
-            return self._put(index, value)
+        if (variables or self.order) and not any_terms(variables):
+            if isinstance(value, Single):
+                value = np.asarray(value)
+            if not any_terms((value,)):
+                return self._put(index, value)
         lhs = self.__openwork_access__(variables)
         rhs = as_expr(value)
         # Python turns `y[i] += e` into `y[i] = y[i] + e`.
@@ -694,6 +699,11 @@ class Tensor(Overloaded["Tensor"], Operand):
         made: Self = FUNCTIONS[np.cumprod](self, axis, dtype)
         return made
 
+    def argsort(self, axis: int | None = -1, kind: str | None = None) -> Self:
+        """The coordinates that put the elements in ascending order, always a stable one; dense."""
+        made: Self = FUNCTIONS[np.argsort](self, axis, kind)
+        return made
+
     def take(self, indices: Any, axis: int | None = None) -> Self:
         """The elements at these places along a mode, or in row-major order."""
         made: Self = FUNCTIONS[np.take](self, indices, axis)
@@ -940,6 +950,7 @@ class Tensor(Overloaded["Tensor"], Operand):
         return self._shared("flags").flags
 
     __array_priority__ = 20.0  # SciPy leaves `matrix * tensor` to us
+    __pandas_priority__ = 5000  # and pandas `frame * tensor`: its frames have 4000
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The functions of the array API standard, as a module."""
@@ -1026,11 +1037,20 @@ class Tensor(Overloaded["Tensor"], Operand):
         return tensor_html(storage, self.name, self._repr_svg_() or "")
 
     def __call__(self, *indices: Any) -> Any:
-        """The product with an array, as SciPy's `lobpcg` calls operators."""
+        """The product with an array, as SciPy's `lobpcg` calls operators.
+
+        Other libraries ask whether what they are given can be called. Then pandas and xarray call
+        it with their object, for the value that it stands for, and dask takes the arguments
+        `(A, value, dtype)` of a function for a call.
+        """
         if len(indices) == 1 and type(indices[0]) is np.ndarray:
             return self.matmat(indices[0])
-        if len(indices) == 1 and hasattr(indices[0], "shape"):
+        if len(indices) == 1 and isinstance(indices[0], Tensor):
             return self @ indices[0]
+        if len(indices) == 1 and library_of(indices[0]) in ("pandas", "xarray"):
+            return np.asarray(self) if library_of(indices[0]) == "pandas" else self
+        if len(indices) == 2 and isinstance(indices[1], np.dtype):
+            return (self, *indices)
         raise ParseError(
             f"{self.name} is not called",
             code="E112",
@@ -1075,5 +1095,5 @@ def _is_array(obj: object) -> bool:
         or sparse.issparse(obj)
         or hasattr(obj, "__array_interface__")
         or hasattr(obj, "__dlpack__")
-        or library_of(obj) in ("pandas", "sparse")
+        or library_of(obj) in ("pandas", "sparse", "networkx")
     )

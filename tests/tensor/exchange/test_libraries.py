@@ -25,6 +25,7 @@ def test_pydata_sparse() -> None:
     far = sparse.COO.from_numpy(np.where(D == 0, np.inf, D), fill_value=np.inf)
     A = ow.tensor(far, format="CSR")
     assert (A.fill, A.nnz, A.to_pydata().fill_value) == (np.inf, 6, np.inf)
+    np.testing.assert_array_equal(A[sparse.COO.from_numpy(D > 2)].to_numpy(), D[D > 2])
     rows = sparse.GCXS.from_numpy(D)
     np.testing.assert_array_equal(ow.tensor(rows, format="CSC").to_numpy(), D)
     np.testing.assert_array_equal(ow.compute("y(i) = A(i,j)", A=rows).to_numpy(), D.sum(1))
@@ -41,9 +42,27 @@ def test_pandas() -> None:
     series = pandas.Series(pandas.arrays.SparseArray(D[1], fill_value=0.0))
     x = ow.tensor(series, format="Compressed")
     assert x.nnz == 2 and x.to_pandas().equals(series)
+    far = ow.tensor(np.where(D == 0, np.inf, D), format="CSC", fill=np.inf)
+    assert far.to_pandas().sparse.density == 6 / 16
+    np.testing.assert_array_equal(far.to_pandas().to_numpy(), far.to_numpy())
     plain = pandas.DataFrame(D)
     np.testing.assert_array_equal(ow.tensor(plain, format="CSR").to_numpy(), D)
     np.testing.assert_array_equal((A @ pandas.Series(np.ones(4))).to_numpy(), D.sum(1))
+
+
+def test_pandas_beside_tensors() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame, A = pandas.DataFrame(D), ow.tensor(D, format="CSR")
+    for made, expected in (
+        (frame + A, D + D), (A - frame, D - D), (frame * A, D * D), (frame > A, D > D),
+        (frame[0] * A[:, 1], D[:, 0] * D[:, 1]),
+    ):  # fmt: skip
+        assert isinstance(made, ow.Tensor)
+        np.testing.assert_array_equal(made.to_numpy(), expected)
+    # pandas calls what can be called: a matrix times the frame has the same shape as a column.
+    sums = A.sum(axis=1)
+    np.testing.assert_array_equal(frame.assign(z=sums)["z"], D.sum(1))
+    np.testing.assert_array_equal(frame[sums > 5], D[D.sum(1) > 5])
 
 
 def test_networkx() -> None:
@@ -55,6 +74,11 @@ def test_networkx() -> None:
     assert set(again.edges) == set(graph.edges)
     assert not (A + A.T).to_networkx(directed=False).is_directed()
     assert ow.tensor(networkx.Graph()).shape == (0, 0)
+    np.testing.assert_array_equal((A @ graph).to_numpy(), (graph @ A).to_numpy())
+    named = networkx.Graph()
+    named.add_edge(0, 1, weight="far")
+    with pytest.raises(ow.FormatError, match="E405: a Graph cannot become a tensor"):
+        ow.tensor(named)
     with pytest.raises(ow.FormatError, match=r"E404: .* is no graph"):
         A[:3].to_networkx()
 
@@ -101,6 +125,22 @@ def test_dask() -> None:
         (dask.einsum("ij,kj->ik", held, held), D @ D.T),
     ):  # fmt: skip
         np.testing.assert_array_equal(made.compute(scheduler="synchronous").to_numpy(), expected)
+
+    def changed() -> Any:
+        copy = held.copy()
+        copy[:1] = 0
+        return copy
+
+    for made, expected in (
+        (held.cumsum(axis=0), D.cumsum(0)), (held.cumprod(axis=1), D.cumprod(1)),
+        (held.argmax(axis=1), D.argmax(1)), (held.argmin(), D.argmin()),
+        (dask.pad(held, 1), np.pad(D, 1)), (dask.tril(held), np.tril(D)),
+        (dask.topk(held, 2, axis=1), -np.sort(-D, 1)[:, :2]),
+        (changed(), D * [[0], [1], [1], [1]]),
+    ):  # fmt: skip
+        made = made.compute(scheduler="synchronous")
+        assert isinstance(made, ow.Tensor)
+        np.testing.assert_array_equal(made.to_numpy(), expected)
     squared = (held @ held.T).compute(scheduler="synchronous")
     np.testing.assert_array_equal(squared.to_numpy(), D @ D.T)
 

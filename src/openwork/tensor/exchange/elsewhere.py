@@ -1,5 +1,16 @@
-"""Names of other libraries that tensors do not have, and what does the same here."""
+"""Names of other libraries that we do not have, and what does the same here."""
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.sparse import linalg
+
+from openwork.tensor.exchange.numpy_functions import FUNCTIONS, UFUNCS
+
+# Of their arrays.
 ELSEWHERE = {
     "data": "A.to_coo()[1], or A.to_scipy(share=True).data",
     "indices": "A.to_scipy(share=True).indices",
@@ -23,3 +34,78 @@ ELSEWHERE = {
     "numpy": "A.to_numpy()",
     "cuda": "A.to('cuda')",
 }
+
+# Of their modules: NumPy's, SciPy's, torch's, GraphBLAS' and TACO's.
+_OF_MODULES = {
+    **dict.fromkeys(
+        (
+            *("array", "asarray", "asanyarray", "ascontiguousarray", "as_tensor", "from_numpy"),
+            *("from_scipy", "from_torch", "sparse", "sparse_tensor", "SparseTensor"),
+        ),
+        "ow.tensor(obj)",
+    ),
+    **{f"{kind}_{what}": f'ow.tensor(obj, "{name}")' for kind, name in (
+        ("csr", "CSR"), ("csc", "CSC"), ("coo", "COO(2)"), ("dok", "COO(2)"), ("lil", "LIL"),
+        ("dia", "DIA"), ("bsr", "BSR(2, 2)"),
+    ) for what in ("array", "matrix")},
+    **dict.fromkeys(("matmul", "dot", "mm", "spmm", "bmm"), "A @ B"),
+    **dict.fromkeys(("mv", "spmv"), "A @ x"),
+    "sddmm": 'ow.compute("C(i,j) = B(i,j) * D(i,k) * E(j,k)", B=B, D=D, E=E)',
+    "mttkrp": 'ow.compute("M(i,r) = X(i,j,k) * B(j,r) * C(k,r)", X=X, B=B, C=C)',
+    "arange": "ow.tensor(np.arange(n))",
+    "identity": "ow.eye(n)",
+    "eye_array": "ow.eye(n)",
+    "empty_like": "ow.zeros_like(A)",
+    "transpose": "A.T, or np.transpose(A, axes)",
+    **dict.fromkeys(("shape", "size", "ndim"), "A.{name}"),
+    **dict.fromkeys(("diags", "diags_array", "spdiags"), "ow.diag(v, k), or their sum"),
+    "block_diag": "ow.block([[A, None], [None, B]])",
+    "find": "coords, values = A.to_coo()",
+    "issparse": "isinstance(A, ow.Tensor)",
+    **dict.fromkeys(("load_npz", "load", "loadtxt", "mmread"), "ow.read(path)"),
+    **dict.fromkeys(("save_npz", "save", "savez", "mmwrite"), "ow.write(path, A)"),
+    **dict.fromkeys(("asnumpy", "to_numpy", "to_dense"), "A.to_numpy()"),
+    "amax": "A.max()",
+    "amin": "A.min()",
+    "newaxis": "None, as in A[:, None]",
+    "relu": "ow.maximum(A, 0)",
+    "spsolve_triangular": "ow.solve_triangular(A, b)",
+    **dict.fromkeys(("cuda", "to_device"), 'A.to("cuda")'),
+    **dict.fromkeys(("compile", "jit"), "ow.parse(text, A=A).compile()"),
+    **dict.fromkeys(("evaluate", "run"), "ow.compute(text, A=A)"),
+    "schedule": "stmt.schedule(text)",
+    **dict.fromkeys(
+        ("Index", "IndexVar", "indexvars", "index_vars", "get_index_vars"), 'ow.indices("i j")'
+    ),
+    **dict.fromkeys(
+        ("mxm", "mxv", "vxm", "semirings", "monoid", "binary"),
+        'ow.compute("C(i,k) = A(i,j) * B(j,k)", A=A, B=B, semiring="min_plus")',
+    ),
+    **dict.fromkeys(("num_threads", "get_num_threads", "threads"), "ow.thread_count()"),
+    "apply": "an operator, such as ow.sqrt(A), or ow.operator for one of your own",
+}  # fmt: skip
+
+
+def instead_of(name: str, ours: Sequence[str]) -> str:
+    """What to write for a name of another library's module that is none of ours.
+
+    >>> instead_of("matmul", ["dense"]), instead_of("Dence", ["dense"])
+    ('; write A @ B', '; did you mean ow.dense?')
+    """
+    if name in _OF_MODULES:
+        return f"; write {_OF_MODULES[name].replace('{name}', name)}"
+    numpys = getattr(np, name, None)
+    if numpys in FUNCTIONS or numpys in UFUNCS:
+        return f"; np.{name} takes tensors"
+    near = [each for each in ours if each.lower() == name.lower()]
+    if numpys is None and not near:
+        near = difflib.get_close_matches(name, ours, 1, 0.7)
+    if near:
+        return f"; did you mean ow.{near[0]}?"
+    if callable(numpys) and not isinstance(numpys, type):
+        return f"; there is np.{name}, for arrays such as A.to_numpy()"
+    if numpys is not None:
+        return f"; there is np.{name}"
+    if hasattr(linalg, name):
+        return f"; scipy.sparse.linalg.{name} takes a tensor as an operator, or A.to_scipy()"
+    return ""

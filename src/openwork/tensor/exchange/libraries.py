@@ -6,6 +6,8 @@ None of them is imported before the user asks for one of its objects, or hands o
 from __future__ import annotations
 
 import importlib
+import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,12 +43,24 @@ def plain(obj: Any) -> Any:
         case "networkx":
             if not len(obj):  # networkx refuses a graph without nodes
                 return sparse.csr_array((0, 0))
-            return _needed("networkx").to_scipy_sparse_array(obj, format="csr")
+            return _from_networkx(obj)
         case "xarray":
             return obj.data if hasattr(obj, "data") and hasattr(obj, "dims") else None
         case "dask":
             return obj.compute() if hasattr(obj, "compute") else None
     return None
+
+
+def _from_networkx(graph: Any) -> Any:
+    try:
+        return _needed("networkx").to_scipy_sparse_array(graph, format="csr")
+    except (TypeError, ValueError) as error:
+        raise FormatError(
+            f"a {type(graph).__name__} cannot become a tensor: {error}",
+            code="E405",
+            hint="weights are numbers; "
+            'nx.to_scipy_sparse_array(graph, weight="name") takes another attribute',
+        ) from error
 
 
 def _from_pydata(obj: Any) -> Any:
@@ -85,9 +99,19 @@ def to_pandas(storage: Storage, name: str) -> Any:
     pandas = _needed("pandas")
     if len(storage.shape) == 1:
         (places,), values = to_coo(storage)
-        column = sparse.coo_array((values, (places, 0 * places)), shape=(*storage.shape, 1))
-        return pandas.DataFrame.sparse.from_spmatrix(column)[0].rename(None)
-    return pandas.DataFrame.sparse.from_spmatrix(to_scipy(storage, name))
+        one = sparse.coo_array((values, (places, 0 * places)), shape=(*storage.shape, 1))
+        return pandas.DataFrame.sparse.from_spmatrix(one)[0].rename(None)
+    if not storage.fill:
+        return pandas.DataFrame.sparse.from_spmatrix(to_scipy(storage, name))
+    kept = to_scipy(replace(storage, fill=0), name).tocsc()
+    columns = []
+    for start, stop in itertools.pairwise(kept.indptr):  # by columns: all at once would be dense
+        column = np.full(kept.shape[0], storage.fill, kept.dtype)
+        column[kept.indices[start:stop]] = kept.data[start:stop]
+        columns.append(
+            pandas.arrays.SparseArray(column, fill_value=column.dtype.type(storage.fill))
+        )
+    return pandas.DataFrame(dict(enumerate(columns)))
 
 
 def to_networkx(storage: Storage, name: str, directed: bool) -> Any:

@@ -305,7 +305,7 @@ def _clip(
 
 
 _METHODS = (
-    *("transpose", "ravel", "squeeze", "swapaxes", "diagonal", "trace", "nonzero"),
+    *("transpose", "ravel", "squeeze", "swapaxes", "diagonal", "nonzero"),
     *("mean", "var", "std", "argmin", "argmax", "astype", "copy"),
 )
 for _name in _METHODS:
@@ -322,6 +322,18 @@ implements(np.shape)(lambda a: as_tensor(a).shape)
 implements(np.size)(lambda a, axis=None: a.size if axis is None else a.shape[axis])
 implements(np.ndim)(lambda a: as_tensor(a).order)
 implements(np.array_repr, np.array_str, np.array2string)(lambda a, *args, **more: repr(a))
+
+
+@implements(np.trace)
+def trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+) -> Tensor:
+    """The sum of a diagonal.
+
+    >>> trace([[1, 2], [3, 4]]).item()
+    5
+    """
+    return as_tensor(a).trace(offset, axis1, axis2, dtype)
 
 
 @implements(np.reshape)

@@ -153,6 +153,11 @@ def argsort(
     return _dense(given, np.argsort(array, mode, kind="stable"))
 
 
+# Elements in order are parted at every place.
+implements(np.partition)(lambda a, kth, axis=-1, kind=None, order=None: sort(a, axis))
+implements(np.argpartition)(lambda a, kth, axis=-1, kind=None, order=None: argsort(a, axis))
+
+
 # Running sums and products
 
 

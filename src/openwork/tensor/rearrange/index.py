@@ -186,6 +186,8 @@ def _plain(item: Any, name: str) -> Any:
         item = item.to_numpy()
     elif hasattr(item, "toarray"):
         item = item.toarray()
+    elif hasattr(item, "todense"):  # of PyData/sparse
+        item = item.todense()
     array = np.asarray(item)
     if array.size == 0 and not isinstance(item, np.ndarray):
         array = array.astype(np.int64)
