@@ -120,7 +120,8 @@ def test_a_name_that_was_not_given() -> None:
 @provokes("E104")
 def test_an_access_with_too_few_variables() -> None:
     text = "y(i) = A(i) * x(i)"
-    with refused("E104", ow.ParseError, "A has 2 modes, but 1 index variable", at=(text, "A(i)")):
+    wrong = "A has 2 modes, but 1 index variable"
+    with refused("E104", ow.ParseError, wrong, at=(text, "A(i)"), hint="write A(i,j)"):
         compiled(text)
     with refused("E104", ow.ParseError, "A has 2 modes", hint="write A[i, j]"):
         tensors()["A"][ow.index("i")]

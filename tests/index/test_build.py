@@ -161,8 +161,8 @@ def test_python_operators() -> None:
         (i % 3, ops.REMAINDER, (i, 3)), (3 % i, ops.REMAINDER, (3, i)),
         (i**3, ops.POW, (i, 3)), (3**i, ops.POW, (3, i)), (~i, ops.INVERT, (i,)),
         (i == j, ops.EQ, (i, j)), (i != j, ops.NE, (i, j)), (i == 1.5, ops.EQ, (i, 1.5)),
-        (np.int64(3) == i, ops.EQ, (i, np.int64(3))),
-        (np.float64(3) != i, ops.NE, (i, np.float64(3))),
+        (np.int64(3) == i, ops.EQ, (np.int64(3), i)),
+        (np.float64(3) != i, ops.NE, (np.float64(3), i)),
     ],
 )  # fmt: skip
 def test_every_sign_builds_an_expression(made: object, op: Op, args: tuple[object, ...]) -> None:

@@ -225,15 +225,19 @@ def test_wrong_number_of_variables(read: Read) -> None:
         "E104: y has 1 mode, but 2 index variables are given\n"
         "  y(i,j) = A(i) * s(i) + x\n"
         "  ^^^^^^\n"
+        "  hint: write y(i)\n"
         "E104: A has 2 modes, but 1 index variable is given\n"
         "  y(i,j) = A(i) * s(i) + x\n"
         "           ^^^^\n"
+        "  hint: write A(i,j)\n"
         "E104: s has 0 modes, but 1 index variable is given\n"
         "  y(i,j) = A(i) * s(i) + x\n"
         "                  ^^^^\n"
+        "  hint: write s\n"
         "E104: x has 1 mode, but 0 index variables are given\n"
         "  y(i,j) = A(i) * s(i) + x\n"
-        "                         ^"
+        "                         ^\n"
+        "  hint: write x(i)"
     )
 
 

@@ -329,6 +329,10 @@ BUILTIN: dict[str, Op] = {
         *(SIN, COS, TAN, TANH, FLOOR, CEIL, CONJ, REAL, IMAG, LT, LE, GT, GE, EQ, NE, SELECT),
     )
 }
+# NumPy's universal functions that are operators of ours.
+UFUNCS: dict[np.ufunc, Op] = {
+    op.typing: op for op in BUILTIN.values() if op.typing is not None and op not in (REAL, IMAG)
+}
 
 
 def _built_in(name: str) -> Op:

@@ -65,6 +65,12 @@ class Format:
         tiles: Sequence[int] | None = None,
         layout: str = AOS,
     ) -> None:
+        if isinstance(levels, str):
+            raise FormatError(
+                f"{levels!r} is not a list of levels",
+                code="E401",
+                hint=f"format={levels!r} takes a text as it is; there is ow.CSR, too",
+            )
         try:
             levels = tuple(levels)
             order = tuple(range(len(levels))) if order is None else tuple(order)
@@ -474,6 +480,12 @@ def _no_level(text: str, at: int, end: int) -> FormatError:
     if name is not None:
         hint = f"with numbers: {', '.join(repr(each) for each in _EXAMPLES if name in each)}"
         return FormatError(f"{name} alone is not a format", code="E403", hint=hint)
+    if _is_type(text.strip()):
+        return FormatError(
+            f"{text} is an element type, not a format",
+            code="E403",
+            hint="A.astype(...), or dtype=...",
+        )
     return FormatError(
         "this is not a level",
         code="E403",
@@ -481,6 +493,15 @@ def _no_level(text: str, at: int, end: int) -> FormatError:
         hint=f"write a name ({', '.join(NAMED)}) or levels such as "
         f"'Dense(0), Compressed(1)'; the levels are {', '.join(LEVELS)}",
     )
+
+
+def _is_type(spec: object) -> bool:
+    """Whether NumPy knows it as an element type."""
+    try:
+        np.dtype(spec)  # type: ignore[call-overload]
+    except (TypeError, ValueError, SyntaxError):
+        return False
+    return spec is not None
 
 
 def as_format(spec: Format | str, order: int | None = None) -> Format:
@@ -499,9 +520,12 @@ def as_format(spec: Format | str, order: int | None = None) -> Format:
     hint = "for example ow.CSR"
     if isinstance(spec, Level):
         hint = f"it stores one mode; a format has a level for each: ow.Format([{spec!r}])"
-    elif callable(spec):
-        name = getattr(spec, "__name__", str(spec))
+    elif getattr(spec, "__name__", None) in _MAKERS:
+        name = spec.__name__
+        example = next(each for each in _EXAMPLES if each.startswith(name))
         raise FormatError(
-            f"{name} is not a format, but makes one", code="E401", hint=f"call it: ow.{name}(2)"
+            f"{name} is not a format, but makes one", code="E401", hint=f"call it: ow.{example}"
         )
+    elif _is_type(spec):
+        hint = f"{spec!r} is an element type: A.astype(...), or dtype=..."
     raise FormatError(f"{spec!r} is not a format", code="E401", hint=hint)

@@ -66,18 +66,21 @@ def index(name: str) -> Variable:
     return variable(name)
 
 
-def indices(names: str) -> tuple[Variable, ...]:
-    """Index variables, one for each name in a text.
+def indices(*names: str) -> tuple[Variable, ...]:
+    """Index variables, one for each name in a text, or in several.
 
     >>> i, j, k = indices("i j k")
-    >>> indices("i, j, k") == (i, j, k)
+    >>> indices("i, j, k") == indices("i", "j", "k") == (i, j, k)
     True
     """
-    if not isinstance(names, str):
-        raise ParseError(
-            f"{names!r} is not a text of names", code="E101", hint='for example ow.indices("i j")'
-        )
-    return tuple(index(name) for name in re.split(r"[\s,]+", names) if name)
+    for each in names or (None,):
+        if not isinstance(each, str):
+            raise ParseError(
+                f"{each!r} is not a text of names",
+                code="E101",
+                hint='for example ow.indices("i j")',
+            )
+    return tuple(index(name) for name in re.split(r"[\s,]+", " ".join(names)) if name)
 
 
 def access(tensor: TensorVar, variables: object) -> Term:
@@ -117,8 +120,10 @@ def border(expr: object, value: object) -> Term:
 # Reductions.
 
 
-def _reduction(op: Op, word: str, args: tuple[object, ...]) -> Term:
+def _reduction(op: Op, word: str, args: tuple[object, ...], more: object = None) -> Term:
     """`op` over the variables that come before the last of `args`, the first one outermost."""
+    if more or (args and is_tensor(args[0])):  # axis=0, as NumPy has it
+        raise _of_a_tensor(word)
     variables: list[IndexVar] = []
     for arg in args[:-1]:
         for var in arg if isinstance(arg, (tuple, list)) else (arg,):
@@ -132,8 +137,6 @@ def _reduction(op: Op, word: str, args: tuple[object, ...]) -> Term:
                 )
             variables.append(node)
     if not variables:
-        if len(args) == 1 and is_tensor(args[0]):
-            raise _of_a_tensor(word)
         raise ParseError(
             f"{word} needs an index variable and an expression",
             code="E112",
@@ -152,39 +155,41 @@ def is_tensor(obj: object) -> bool:
 
 
 def _of_a_tensor(word: str) -> ParseError:
+    """The error of NumPy's call, `ow.sum(A, axis=0)`."""
+    method = "sum" if word == "reduce" else word
     return ParseError(
         f"ow.{word} runs over index variables, in expressions",
         code="E112",
-        hint=f"of a whole tensor: A.{word}(), A.{word}(axis=0), or np.{word}(A)",
+        hint=f"of a whole tensor: A.{method}(), A.{method}(axis=0), or np.{method}(A)",
     )
 
 
-def sum(*args: object) -> Term:
+def sum(*args: object, **more: object) -> Term:
     """The sum over index variables: `sum(j, e)`, `sum(j, k, e)` or `sum((j, k), e)`.
 
     >>> i, j, k = indices("i j k")
     >>> print(sum(j, k, i * j * k))
     sum(j, sum(k, mul(mul(i, j), k)))
     """
-    return _reduction(ops.ADD, "sum", args)
+    return _reduction(ops.ADD, "sum", args, more)
 
 
-def prod(*args: object) -> Term:
+def prod(*args: object, **more: object) -> Term:
     """The product over index variables, as `sum`."""
-    return _reduction(ops.MUL, "prod", args)
+    return _reduction(ops.MUL, "prod", args, more)
 
 
-def any(*args: object) -> Term:
+def any(*args: object, **more: object) -> Term:
     """Whether an element is nonzero for some value of the index variables."""
-    return _reduction(ops.OR, "any", args)
+    return _reduction(ops.OR, "any", args, more)
 
 
-def all(*args: object) -> Term:
+def all(*args: object, **more: object) -> Term:
     """Whether an element is nonzero for every value of the index variables."""
-    return _reduction(ops.AND, "all", args)
+    return _reduction(ops.AND, "all", args, more)
 
 
-def min(*args: object) -> Term:
+def min(*args: object, **more: object) -> Term:
     """The minimum over index variables, `min(j, e)`; of two elements otherwise, `min(a, b)`.
 
     The first argument decides: an index variable, or a tuple of them, is what the minimum runs
@@ -194,22 +199,22 @@ def min(*args: object) -> Term:
     >>> print(min(j, i * j), min(i * j, 3), sep="; ")
     min(j, mul(i, j)); min(mul(i, j), 3)
     """
-    return _extreme(ops.MIN, "min", args)
+    return _extreme(ops.MIN, "min", args, more)
 
 
-def max(*args: object) -> Term:
+def max(*args: object, **more: object) -> Term:
     """The maximum over index variables, `max(j, e)`; of two elements otherwise, `max(a, b)`.
 
     The first argument decides, as for `min`; `maximum(i, e)` compares an index variable's value.
     """
-    return _extreme(ops.MAX, "max", args)
+    return _extreme(ops.MAX, "max", args, more)
 
 
-def _extreme(op: Op, word: str, args: tuple[object, ...]) -> Term:
+def _extreme(op: Op, word: str, args: tuple[object, ...], more: object) -> Term:
+    if more or (len(args) == 1 and is_tensor(args[0])):
+        raise _of_a_tensor(word)
     if args and (isinstance(args[0], (tuple, list)) or as_variable(args[0]) is not None):
         return _reduction(op, word, args)
-    if len(args) == 1 and is_tensor(args[0]):
-        raise _of_a_tensor(word)
     if len(args) != 2:
         raise ParseError(f"{word} takes 2 arguments, got {len(args)}", code="E102")
     return elements(op, *args)

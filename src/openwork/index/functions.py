@@ -245,12 +245,15 @@ def select(condition: object, yes: object, no: object) -> Term:
 
 
 def cast(dtype: object, e: object) -> Term:
-    """`e` converted to an element type, information lost or not.
+    """An expression or a tensor, converted to an element type, information lost or not.
 
     >>> from openwork.index.build import index
     >>> print(cast("float32", index("i")))
     float32(i)
     """
+    convert = None if isinstance(e, Term) else getattr(e, "astype", None)
+    if convert is not None and not isinstance(e, np.generic):
+        return typed_as(Term, convert(dtype))
     return Term(Cast(as_dtype(dtype), as_expr(e)))
 
 

@@ -133,7 +133,9 @@ def tokens(text: str, faults: Faults) -> list[Token]:
 
 
 def _strange(start: int, stop: int, faults: Faults) -> None:
-    faults.add("E101", f"`{faults.text[start:stop]}` is not index notation", start, stop)
+    found = faults.text[start:stop]
+    hint = "a product of matrices is A(i,k) * B(k,j)" if found == "@" else None
+    faults.add("E101", f"`{found}` is not index notation", start, stop, hint)
 
 
 def parse_assignment(
@@ -294,12 +296,21 @@ class _Parser:
             lhs, op = self.left_side()
             rhs = self.expression()
             if self.token.kind != "end":
-                self.unexpected("an operator or the end")
+                self.unexpected("an operator or the end", self.between())
         except (SyntaxFault, TooDeep):
             return None
         if not isinstance(lhs, Access):
             return None
         return Assignment(lhs, rhs.expr, op, span=Span(self.text, 0, len(self.text)))
+
+    def between(self) -> str | None:
+        """What to write where there is no operator between two expressions."""
+        token = self.token
+        if token.text in ("and", "or"):
+            return f"conditions are joined with {'&' if token.text == 'and' else '|'}"
+        if token.text == "if":
+            return "select(condition, yes, no) chooses"
+        return "a product is written with *" if token.kind == "name" or self.sees("(") else None
 
     def left_side(self) -> tuple[Expr | None, Op | None]:
         """The result's access and the assignment sign, up to and with `=`."""
@@ -327,14 +338,19 @@ class _Parser:
         sign = self.token
         followed = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
         if followed.kind != "sign" or followed.text != "=" or self.sees("=="):
-            self.unexpected("`=`", hint="the assignment signs are = += *= |= &= ^= min= max=")
+            hint = "the assignment signs are = += *= |= &= ^= min= max="
+            if "->" in self.text:
+                hint = f'ow.einsum("{self.text}", ...) takes this text'
+            elif "=" not in self.text:
+                hint = "a statement assigns: y(i) = A(i,j) * x(j)"
+            self.unexpected("`=`", hint)
         self.at += 2
         if sign.kind == "name":
             return self.operator(sign)
         if sign.text not in ASSIGNMENT_SIGNS:
-            hint = "write += and negate the right side" if sign.text == "-" else None
+            negated = "write += and negate the right side" if sign.text == "-" else None
             self.faults.add(
-                "E102", f"`{sign.text}=` does not assign", sign.start, followed.stop, hint
+                "E102", f"`{sign.text}=` does not assign", sign.start, followed.stop, negated
             )
         return ASSIGNMENT_SIGNS.get(sign.text)
 
@@ -438,7 +454,9 @@ class _Parser:
         if given is None:
             return _nothing(name.start, stop)
         if len(given) != tensor.ndim:
-            self.faults.add("E104", wrong_order(tensor, len(given)), name.start, stop)
+            named = ",".join("ijklmnop"[: tensor.ndim])
+            hint = f"write {name.text}({named})" if named else f"write {name.text}"
+            self.faults.add("E104", wrong_order(tensor, len(given)), name.start, stop, hint)
             return _nothing(name.start, stop)
         if tensor.name != name.text:  # the text has its own name for the tensor
             tensor = replace(tensor, name=name.text)

@@ -165,9 +165,9 @@ def semiring_named(wanted: Any) -> Semiring:
         return wanted
     if not isinstance(wanted, str):
         raise ParseError(
-            f"{wanted!r} is not a semiring", code="E111", hint=f"such as {', '.join(SEMIRINGS)}"
+            f"{wanted} is not a semiring", code="E111", hint=f"such as {', '.join(SEMIRINGS)}"
         )
-    found = SEMIRINGS.get(wanted) or _composed(wanted)
+    found = SEMIRINGS.get(wanted.lower()) or _composed(wanted.lower())
     if found is None:
         raise ParseError(
             f"there is no semiring {wanted}",

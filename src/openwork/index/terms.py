@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from openwork.algebra.operators import Op
+from openwork.algebra.operators import UFUNCS, Op
 from openwork.algebra.overloads import Overloaded
 from openwork.algebra.types import DType, as_dtype
 from openwork.errors import ParseError
@@ -42,6 +42,37 @@ class Term(Overloaded[Any]):
     def __openwork_apply__(self, op: Op, args: Sequence[object]) -> Term:
         return applied(op, *args)
 
+    def __array_ufunc__(  # type: ignore[override]  # tensors have their own
+        self, ufunc: np.ufunc, method: str, *inputs: object, **more: object
+    ) -> Any:
+        """NumPy's universal functions of expressions: `np.sqrt(A[i, j])`."""
+        if ufunc not in UFUNCS or method != "__call__" or more:
+            raise ParseError(
+                f"np.{ufunc.__name__} is no operator of expressions, or not with these arguments",
+                code="E112",
+                hint="a sum is ow.sum(j, e); ow.operator defines operators",
+            )
+        return applied(UFUNCS[ufunc], *map(_number, inputs))
+
+    def __matmul__(self, other: object) -> Any:
+        raise ParseError(
+            "expressions are of elements, which @ does not multiply",
+            code="E112",
+            hint="C[i, k] = A[i, j] * B[j, k]: what stands only on the right is summed",
+        )
+
+    __rmatmul__ = __matmul__
+
+    if not TYPE_CHECKING:  # it would let every name pass
+
+        def __getattr__(self, name: str) -> Any:
+            """Names of arrays are told with what to write of an expression."""
+            instead = "ow.assign(y[i], e).compile()() computes an expression"
+            if name in ("sum", "prod", "min", "max", "any", "all"):
+                instead = f"write ow.{name}(j, e)"
+            tail = "" if name.startswith("_") else f"; {instead}"
+            raise AttributeError(f"an expression has no attribute {name!r}{tail}")
+
     def __bool__(self) -> bool:
         raise ParseError(
             f"an expression has no truth value: {show(self.node)}",
@@ -55,6 +86,11 @@ class Term(Overloaded[Any]):
 
     def __repr__(self) -> str:
         return show(self.node)
+
+
+def _number(obj: object) -> object:
+    """The number that NumPy made an array of; anything else as it is."""
+    return obj[()] if isinstance(obj, np.ndarray) and obj.ndim == 0 else obj
 
 
 class Single(Term):

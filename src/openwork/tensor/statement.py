@@ -49,6 +49,20 @@ from openwork.tensor.transposes import Turning
 from openwork.trace import Trace
 from openwork.tree import substitute, walk
 
+# What is asked of a statement that its kernel or its result has, and other compilers' commands.
+_ELSEWHERE = {
+    **dict.fromkeys(("run", "compute", "evaluate", "result"), "stmt.compile()()"),
+    **dict.fromkeys(("to_numpy", "numpy"), "stmt.compile()().to_numpy()"),
+    **dict.fromkeys(("kernel", "build"), "stmt.compile()"),
+    "source": "stmt.compile().source",
+    "explain": "stmt.compile().explain()",
+    "symbolic": "stmt.compile().symbolic()",
+    **dict.fromkeys(("shape", "dtype", "format"), "stmt.compile()(), whose facts these are"),
+    "tile": "stmt.split(i, i0, i1, 4).split(j, j0, j1, 4).reorder(i0, j0, i1, j1)",
+    "vectorize": 'stmt.parallelize(j, "CPUVector", "NoRaces")',
+    "parallel": 'stmt.parallelize(i, "CPUThread", "NoRaces")',
+}
+
 
 class Statement(Schedulable, Generic[R]):
     """What to compute: an assignment over tensors, and how: a schedule. Immutable.
@@ -366,10 +380,8 @@ class Statement(Schedulable, Generic[R]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if name in ("run", "compute", "evaluate", "to_numpy", "numpy", "result"):
-                more = ".to_numpy()" if "numpy" in name else ""
-                name += f"'; write 'stmt.compile()(){more}"
-            raise AttributeError(f"a Statement has no attribute '{name}'")
+            tail = f"; write {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+            raise AttributeError(f"a Statement has no attribute {name!r}{tail}")
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -422,10 +434,20 @@ def assign(
     return Statement(_with_semiring(Assignment(result, as_expr(rhs), op), semiring))
 
 
+def by_name(function: str, text: str) -> ParseError:
+    """The error of operands without names."""
+    return ParseError(
+        "operands of a statement go by the names that its text has for them",
+        code="E103",
+        hint=f"ow.{function}({text!r}, A=A, x=x)"
+        + (f", or ow.einsum({text!r}, A, x)" if "->" in str(text) else ""),
+    )
+
+
 def parse(
     text: str,
     /,
-    *,
+    *unnamed: Any,
     semiring: Semiring | str | None = None,
     format: Format | str | None = None,
     **names: Any,
@@ -447,6 +469,8 @@ def parse(
     >>> parse("C(i,k) = A(i,j) * A(j,k)", A=A).assignment.lhs.tensor.format
     ow.CSR
     """
+    if unnamed:
+        raise by_name("parse", text)
     if not isinstance(text, str):
         raise ParseError(
             f"{text!r} is not a string", code="E101", hint='ow.parse("y(i) = x(i)", ...)'

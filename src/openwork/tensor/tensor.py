@@ -40,7 +40,7 @@ from openwork.tensor.draw.svg import draw_svg
 from openwork.tensor.draw.text import draw, summary
 from openwork.tensor.eager import KERNELS, assign
 from openwork.tensor.elementwise import ARGUMENTS, NUMBERS, elementwise, operation
-from openwork.tensor.exchange.elsewhere import ELSEWHERE
+from openwork.tensor.exchange.elsewhere import instead_of_attribute
 from openwork.tensor.exchange.export import to_array, to_coo, to_cupy, to_scipy, to_torch
 from openwork.tensor.exchange.facts import Facts, facts_of
 from openwork.tensor.exchange.interop import Wish, fitted, from_levels, storage_from
@@ -742,9 +742,8 @@ class Tensor(Overloaded["Tensor"], Operand):
 
         def __getattr__(self, name: str) -> Any:
             """Names of other libraries that are none of ours are told with what to write."""
-            instead = ELSEWHERE.get(name)
-            tail = f"; write {instead}" if instead else ""
-            raise AttributeError(f"a Tensor has no attribute {name!r}{tail}", name=name, obj=self)
+            told = f"a Tensor has no attribute {name!r}{instead_of_attribute(name)}"
+            raise AttributeError(told, name=name, obj=self)
 
     # Scalars
 
@@ -800,7 +799,8 @@ class Tensor(Overloaded["Tensor"], Operand):
             raise ParseError(
                 f"{self.name} has no truth value",
                 code="E112",
-                hint="compare whole tensors with A.equals(B); A == B compares their elements",
+                hint="compare whole tensors with A.equals(B); A == B compares their elements, "
+                "and A.max() or A.any() reduces them",
             )
         value = self.item()
         return any(value) if isinstance(value, tuple) else bool(value)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from openwork.algebra.operators import UFUNCS
 from openwork.errors import ParseError
-from openwork.tensor.exchange.numpy_functions import FUNCTIONS, UFUNCS, IsSparse
+from openwork.tensor.exchange.numpy_functions import FUNCTIONS, IsSparse
 from openwork.tensor.operand import Operand
 from openwork.tensor.reductions import REDUCTIONS
 

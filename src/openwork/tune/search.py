@@ -104,6 +104,12 @@ def search(
         >>> bool((best.kernel().to_numpy() == 1).all()) and best.speedup >= 1
         True
     """
+    if not isinstance(stmt, Statement):
+        raise ScheduleError(
+            f"{type(stmt).__name__} is no statement, which a search is for",
+            code="E303",
+            hint="ow.tune.search(ow.parse(text, A=A, x=x))",
+        )
     settings = Settings(
         budget, over, target, uses, seed, memory, exhaustive, cold, tuple(more), progress
     )

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.sparse import linalg
 
-from openwork.tensor.exchange.numpy_functions import FUNCTIONS, UFUNCS
+from openwork.algebra.operators import UFUNCS
+from openwork.tensor.exchange.numpy_functions import FUNCTIONS
 
 # Of their arrays.
 ELSEWHERE = {
@@ -31,9 +32,39 @@ ELSEWHERE = {
     "sort_indices": "nothing: entries are in order",
     "sort": "np.sort(A), which gives a new tensor",
     "sparse": "A.to_scipy()",
-    "numpy": "A.to_numpy()",
+    **dict.fromkeys(("numpy", "to_dense", "asnumpy", "A"), "A.to_numpy()"),
+    "cpu": "A.to('cpu')",
+    "asformat": "A.to('CSR')",
+    **dict.fromkeys(("getformat", "layout"), "A.format"),
+    **dict.fromkeys(("get_shape", "dims"), "A.shape"),
+    **dict.fromkeys(("getnnz", "_nnz"), "A.nnz"),
+    "rank": "A.order",
+    "density": "A.nnz / A.size",
+    "fill_value": "A.fill",
+    "is_sparse": "not A.format.is_dense",
+    "coalesce": "nothing: entries are there once",
+    **dict.fromkeys(("map", "apply"), "np.sin(A), or ow.operator for a function of your own"),
+    **dict.fromkeys(("compute", "evaluate"), "nothing: a tensor is computed when it is read"),
+    "plot": "A.draw('svg')",
+    **dict.fromkeys(
+        ("schedule", "parallelize", "reorder", "explain", "compile"),
+        "A.statement.{name}(...), after A[i, j] = ...",
+    ),
     "cuda": "A.to('cuda')",
 }
+
+
+def instead_of_attribute(name: str) -> str:
+    """What to write for a name of another library's arrays that tensors do not have.
+
+    >>> instead_of_attribute("tocsc"), instead_of_attribute("vdot")
+    ("; write A.to('CSC'), or A.to_scipy() for SciPy's matrix", '; np.vdot takes tensors')
+    """
+    if name in ELSEWHERE:
+        return f"; write {ELSEWHERE[name].replace('{name}', name)}"
+    numpys = None if name.startswith("_") else getattr(np, name, None)
+    return f"; np.{name} takes tensors" if numpys in FUNCTIONS or numpys in UFUNCS else ""
+
 
 # Of their modules: NumPy's, SciPy's, torch's, GraphBLAS' and TACO's.
 _OF_MODULES = {

@@ -144,9 +144,10 @@ def _from_sequence(obj: Any, wish: Wish) -> Storage:
     try:
         array = np.asarray(obj)
     except ValueError as error:
-        raise _no_tensor(
-            obj, "its rows differ in length", hint="(coords, values) need shape=(...)"
-        ) from error
+        hint = "(coords, values) need shape=(...)"
+        if len(obj) in (2, 3) and isinstance(obj, tuple):
+            hint += "; ow.tensor(scipy.sparse.csr_array(...)) takes SciPy's order of arrays"
+        raise _no_tensor(obj, "its rows differ in length", hint=hint) from error
     if array.dtype.kind not in "biufc":
         raise _no_tensor(obj, "not everything in it is a number")
     return from_numpy(array, wish)
@@ -167,14 +168,18 @@ def _has_array(obj: Any, wish: Wish) -> bool:
 # From coordinates and values
 
 
-def from_coo(coords: object, values: object, wish: Wish) -> Storage:
+def from_coo(coords: Any, values: Any, wish: Wish) -> Storage:
     """Entries by coordinate, in any order; duplicates are summed, zeros kept."""
     shape = wish.shape or ()
     made = as_values(values, "values")
     if isinstance(wish.dtype, Entry):
         made = as_records(made, wish.dtype, "values")
     if made.ndim != 1:
-        raise DataError(f"values has {made.ndim} dimensions, but must have one", code="E505")
+        raise DataError(
+            f"values has {made.ndim} dimensions, but must have one",
+            code="E505",
+            hint="coords come first: (coords, values)" if np.ndim(coords) == 1 else None,
+        )
     dtype = as_dtype(made.dtype if made.size or made.dtype.kind in "biufcV" else float)
     checked = check_coords(coords, shape, len(made))
     format = wish.format or usual(shape, len(made))

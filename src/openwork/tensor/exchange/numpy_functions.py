@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
-
-from openwork.algebra import operators as ops
-from openwork.algebra.operators import BUILTIN, Op
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# NumPy's universal functions that are operators of ours.
-UFUNCS: dict[np.ufunc, Op] = {
-    op.typing: op
-    for op in BUILTIN.values()
-    if op.typing is not None and op not in (ops.REAL, ops.IMAG)
-}
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # of NumPy, and what computes them on tensors
 
 

@@ -119,6 +119,12 @@ def write(path: str | os.PathLike[str], source: Tensor, symmetry: str = "general
         FormatError: E404 when that type of file cannot hold the tensor.
         DataError: E506 when the file cannot be written.
     """
+    if not isinstance(source, Tensor):
+        raise FormatError(
+            f"a file holds a tensor, not {type(source).__name__}",
+            code="E404",
+            hint="ow.write(path, A), with A = ow.tensor(...)",
+        )
     file = Path(path)
     kind = _BY_ENDING.get(_ending(file))
     if kind is None:

@@ -11,7 +11,7 @@ from openwork.runtime.storage import Storage
 from openwork.tensor import statement
 from openwork.tensor.eager import KERNELS, sizes_of
 from openwork.tensor.operand import Operand
-from openwork.tensor.statement import Statement
+from openwork.tensor.statement import Statement, by_name
 from openwork.tensor.tensor import Tensor
 
 P = ParamSpec("P")
@@ -28,7 +28,7 @@ assign, parse = _of_tensors(statement.assign), _of_tensors(statement.parse)
 def compute(
     text: str,
     /,
-    *,
+    *unnamed: Any,
     format: Format | str | None = None,
     semiring: Semiring | str | None = None,
     optimize: bool = True,
@@ -57,6 +57,8 @@ def compute(
     >>> compute("s = A(i,j) * x(j)", A=A, x=[1.0, 1.0]).item()
     6.0
     """
+    if unnamed:
+        raise by_name("compute", text)
     given = {name: _operand(each) for name, each in operands.items()}
     tensors = {name: each for name, each in given.items() if isinstance(each, Operand)}
     wanted = None if format is None else as_format(format)

@@ -56,6 +56,10 @@ class Turning(Protocol):
 Shortcut = Callable[[tuple[Storage, ...]], Storage | None]
 
 
+# What is asked of a kernel that its result has.
+_AFTER = {"to_numpy": ".to_numpy()", "numpy": ".to_numpy()", "shape": ".shape", "dtype": ".dtype"}
+
+
 class Kernel(Generic[R]):
     """A compiled statement.
 
@@ -136,12 +140,14 @@ class Kernel(Generic[R]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if hasattr(Schedulable, name):
+            if callable(getattr(Schedulable, name, None)):
                 name += (
                     f"'; schedule the statement before it is compiled: 'stmt.{name}(...).compile()"
                 )
-            elif name in ("run", "to_numpy", "numpy"):
-                name += f"'; call the kernel: 'kernel(){'.to_numpy()' if 'numpy' in name else ''}"
+            elif name in ("run", "to_numpy", "numpy", "result", "shape", "dtype"):
+                name += f"'; call the kernel: 'kernel(){_AFTER.get(name, '')}"
+            elif name in ("time", "benchmark"):
+                name += "'; write 'timeit.repeat(kernel, number=1)"
             raise AttributeError(f"a Kernel has no attribute '{name}'")
 
     def _repr_html_(self) -> str:

@@ -128,7 +128,11 @@ def check_axes(axis: int | Sequence[int] | None, order: int, name: str) -> tuple
         listed = [index(axis)] if not isinstance(axis, Sequence) else list(axis)
         modes = [index(each) for each in listed]
     except TypeError as error:
-        raise ShapeError(f"{axis!r} is not a mode: {error}", code="E204") from error
+        raise ShapeError(
+            f"{axis!r} is not a mode: {error}",
+            code="E204",
+            hint="modes are numbers; over an index variable runs ow.sum(j, A[i, j])",
+        ) from error
     if any(not -order <= mode < order for mode in modes):
         raise ShapeError(f"{name} has {order} modes, but axis is {axis}", code="E204")
     modes = [mode % order for mode in modes]
