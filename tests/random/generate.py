@@ -58,7 +58,7 @@ from openwork.index.nodes import (
     TensorVar,
     apply,
 )
-from openwork.index.semiring import under
+from openwork.index.semiring import semiring_named, under
 from openwork.index.show import show
 from openwork.index.terms import as_expr
 from openwork.runtime.reference import Masked, evaluate, masked_to_coo
@@ -235,7 +235,13 @@ _UNARY = (ops.NEG, ops.ABS, ops.EXP, ops.SIN, ops.COS, ops.TANH, ops.FLOOR, ops.
           ops.REAL, ops.IMAG, ops.NOT)  # fmt: skip
 _COMPARISONS = (ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE)
 _LITERALS = (0, 1, 2, 3, -1, 0.5, 2.0, -1.5, 0.0, 1.0, True)
-_SEMIRINGS = (ops.MIN_PLUS, ops.MAX_PLUS, ops.OR_AND, ops.MAX_TIMES)
+_SEMIRINGS = (
+    *(ops.MIN_PLUS, ops.MAX_PLUS, ops.OR_AND, ops.MAX_TIMES),
+    *map(
+        semiring_named, ("min_second", "plus_pair", "any_pair", "max_min", "lor_land", "min_first")
+    ),
+    *map(semiring_named, ("plus_plus", "plus_second", "lxor_pair", "times_minus", "max_rminus")),
+)
 _SEMIRING_TYPES = ("float64", "float32", "int32", "int64")
 _LEVELS = (Dense, Dense, Compressed, Compressed, Hashed, Lengths, Padded, Sliced(2), Range, Bitmap,
            Compressed(bits=8), Compressed(bits=16))  # fmt: skip
@@ -322,7 +328,7 @@ class Draw:
 
     def dtype(self) -> DType:
         if self.semiring is not None:
-            names = ("bool",) if self.semiring is ops.OR_AND else _SEMIRING_TYPES
+            names = ("bool",) if self.semiring.zero is False else _SEMIRING_TYPES
             return SUPPORTED[self.rng.choice(names)]
         if self.nonfinite:
             return SUPPORTED[self.rng.choice(("float64", "float64", "float32"))]

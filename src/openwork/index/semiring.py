@@ -14,6 +14,7 @@ from openwork.errors import ParseError
 from openwork.index.define import operator
 from openwork.index.einstein import insert_sums
 from openwork.index.nodes import Apply, Assignment, Expr, Reduce, TensorVar
+from openwork.index.words import name_operators
 from openwork.tree import Node, bottom_up
 
 _INVERSES = (ops.SUB, ops.DIV, ops.NEG, ops.FLOOR_DIVIDE, ops.REMAINDER)
@@ -147,9 +148,19 @@ def _composed(name: str) -> Semiring | None:
     times = _MULTIPLIES[mul]
     if times is PAIR and add in ("any", "lor", "land"):
         plus, zero, times = ops.OR, False, _BOTH  # whether there is any
+    if times is ops.ADD and isinf(zero.real):
+        times = ops.MIN_PLUS.mul if zero.real > 0 else ops.MAX_PLUS.mul
     if times.annihilator != zero:
         times = replace(times, annihilator=zero, left_annihilator=None)
     return Semiring(name, plus, times, zero)
+
+
+# Texts have words for the operators of all; those of one absent value are the same.
+for _add in ("plus", "times", "min", "max", "any"):
+    for _mul in _MULTIPLIES if _add != "any" else ("pair",):
+        _made = _composed(f"{_add}_{_mul}")
+        if _made is not None:
+            name_operators(_made)
 
 
 def semiring_named(wanted: Any) -> Semiring:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openwork.algebra import operators as ops
-from openwork.algebra.operators import BUILTIN, SEMIRINGS, Op
+from openwork.algebra.operators import BUILTIN, SEMIRINGS, Op, Semiring
 from openwork.algebra.types import NAMES, Number
 
 # Functions of elements. `min` and `max` reduce instead when their first argument is a variable.
@@ -44,18 +44,22 @@ ASSIGNMENT_SIGNS: dict[str, Op] = {
 }
 
 
-def _semiring_operators() -> dict[str, Op]:
-    """The operators that only semirings have: addition whose annihilator is infinity, and such."""
-    named: dict[str, Op] = {}
-    for semiring in SEMIRINGS.values():
-        for role, op in (("add", semiring.add), ("mul", semiring.mul)):
-            if BUILTIN.get(op.name) != op:
-                named[f"{semiring.name}.{role}"] = op
-    return named
+# The operators that only semirings have: addition whose annihilator is infinity, and such.
+SEMIRING_OPERATORS: dict[str, Op] = {}
+_SEMIRING_WORD: dict[Op, str] = {}
 
 
-SEMIRING_OPERATORS: dict[str, Op] = _semiring_operators()
-_SEMIRING_WORD: dict[Op, str] = {op: word for word, op in SEMIRING_OPERATORS.items()}
+def name_operators(semiring: Semiring) -> None:
+    """Give the operators of a semiring their words; equal ones keep the first."""
+    for role, op in (("add", semiring.add), ("mul", semiring.mul)):
+        if BUILTIN.get(op.name) != op:
+            word = f"{semiring.name}.{role}"
+            SEMIRING_OPERATORS[word] = op
+            _SEMIRING_WORD.setdefault(op, word)
+
+
+for _semiring in SEMIRINGS.values():
+    name_operators(_semiring)
 RESERVED = frozenset((*FUNCTIONS, *REDUCTIONS, *CONSTANTS, *FORMS, *NAMES))
 
 

@@ -123,8 +123,9 @@ def operator(
 ) -> Spelled:
     """An application of a built-in operator whose arguments have element types `types`."""
     name = op.name
-    if name == "add" and op.annihilator is not None and is_integer(type):
-        far = "add_inf" if float(op.annihilator.real) > 0 else "add_minus_inf"
+    beyond = 0.0 if op.annihilator is None else float(op.annihilator.real)
+    if name == "add" and math.isinf(beyond) and is_integer(type):
+        far = "add_inf" if beyond > 0 else "add_minus_inf"
         return f"{use(far, type)}({args[0][0]}, {args[1][0]})", ATOM
     if name in _INFIX:
         return _arithmetic(name, args, type, d)
