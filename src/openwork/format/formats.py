@@ -88,6 +88,13 @@ class Format:
                     code="E401",
                     hint=f"levels are {', '.join(f'ow.{name}' for name in LEVELS)}",
                 )
+        for level in levels[1:]:
+            if level.outermost:
+                raise FormatError(
+                    f"{level} can only be the outermost level",
+                    code="E401",
+                    hint=f"for example ow.Format([{level!r}, ow.Compressed])",
+                )
         _check_modes(levels, order, tiles)
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "order", order)

@@ -146,7 +146,7 @@ def _composed(name: str) -> Semiring | None:
         return None
     plus, zero = _ADDS[add]
     times = _MULTIPLIES[mul]
-    if times is PAIR and add in ("any", "lor", "land"):
+    if times is PAIR and add in ("any", "lor"):
         plus, zero, times = ops.OR, False, _BOTH  # whether there is any
     if times is ops.ADD and isinf(zero.real):
         times = ops.MIN_PLUS.mul if zero.real > 0 else ops.MAX_PLUS.mul

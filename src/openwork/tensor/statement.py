@@ -9,8 +9,9 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, overload
 
 from openwork.algebra.operators import Op, Semiring
-from openwork.errors import ParseError, ScheduleError, ShapeError
+from openwork.errors import ParseError, ScheduleError, ShapeError, UserError
 from openwork.format.formats import Format, as_format
+from openwork.index.checks import check
 from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.index.semiring import semiring_named, under
@@ -222,6 +223,7 @@ class Statement(Schedulable, Generic[R]):
     ) -> Kernel[R]:
         """The kernel, in steps where that is faster; `stored`: the operands' data, by name."""
         chosen = find_target(target)
+        check(self._assignment)
         steps = Cutting(self._assignment, stored, result_format, Operand).steps()
         if steps is None:
             return self._one_kernel(chosen, deterministic, None, shortcut=True)
@@ -366,7 +368,11 @@ class Statement(Schedulable, Generic[R]):
 
     def _repr_html_(self) -> str:
         """The loops, a colour for each, for notebooks."""
-        return statement_html(str(self), str(self.loops), self.commands)
+        try:
+            loops = str(self.loops)
+        except UserError as error:  # displaying a statement never raises
+            loops = str(error)
+        return statement_html(str(self), loops, self.commands)
 
     # Textbook wrong calls
 

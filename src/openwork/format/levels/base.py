@@ -96,6 +96,8 @@ class Level:
     table, whatever its extents), `lists` (a workspace keeps a list of its keys, and no array is
     stored).
 
+    `outermost`: it has no level above it.
+
     `proven`: arrays from outside that pass the checks (`lengths`, `faults`, positions that do not
     decrease) cannot give an invalid run, place or lookup. For other classes, each one is tested.
     """
@@ -114,6 +116,7 @@ class Level:
     inserts: ClassVar[bool] = False
     lists: ClassVar[bool] = False
     proven: ClassVar[bool] = False
+    outermost: ClassVar[bool] = False
     spans: ClassVar[bool] = False
     slice_starts: ClassVar[str | None] = None
     bits: int | None = None

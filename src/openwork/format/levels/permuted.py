@@ -27,6 +27,7 @@ class PermutedLevel(WholeRuns):
     proven = True
     contiguous = False
     full = True
+    outermost = True
     locates = True
     arrays = (
         ArrayFact("rank", "own", holds="numbers"),

@@ -15,6 +15,7 @@ from openwork.tensor.draw.svg import colours
 from openwork.tensor.draw.text import summary, type_of
 
 _SIDE = 160  # pixels of a picture
+_THIN = 12  # the least height of a row or a vector
 _CELLS = 80  # places along its longer side
 _MOST = 1 << 20  # entries that are looked at, evenly spread over the others
 _HUES = 8
@@ -43,10 +44,10 @@ def tensor_html(storage: Storage, name: str, drawing: str = "") -> str:
         facts["absent entries"] = str(host.fill)
     rows = "".join(f"<tr><th>{k}</th><td>{escape(v)}</td></tr>" for k, v in facts.items())
     pictures = ""
-    if host.nnz and len(host.shape) >= 2 and prod(host.shape):
+    if host.nnz and host.shape and prod(host.shape):
         coords = _some(host)
         pictures = f"<td>{_pattern(coords, host.shape)}</td>"
-        if not host.format.is_dense:
+        if not host.format.is_dense and len(host.shape) > 1:
             pictures += f"<td>{_lengths(coords[0], host.shape[0], host.nnz)}</td>"
     title = escape(f"{name}: {summary(storage)}")
     more = f"<details><summary>arrays</summary>{drawing}</details>" if drawing else ""
@@ -76,14 +77,12 @@ def kernel_html(text: str, loops: str, decisions: Sequence[str], source: str) ->
 def _loops(text: str) -> str:
     """Loops as text, in which each variable has the colour of its loop."""
     names = dict.fromkeys(re.findall(r"forall (\w+)", text))
-    colour = {name: f"v{n % _HUES}" for n, name in enumerate(names)}
-
-    def coloured(found: re.Match[str]) -> str:
-        word = found.group()
-        return f'<b class="{colour[word]}">{word}</b>' if word in colour else word
-
-    shown = re.sub(r"[A-Za-z_]\w*", coloured, escape(text))
-    return f"<pre>{shown}</pre>"
+    colour = {name: f"v{n % _HUES}" for n, name in enumerate(names) if name != "forall"}
+    shown = [
+        f'<b class="{colour[word]}">{word}</b>' if word in colour else escape(word)
+        for word in re.split(r"(\b[A-Za-z_]\w*)", text)
+    ]
+    return f"<pre>{''.join(shown)}</pre>"
 
 
 def _stored(storage: Storage) -> str:
@@ -108,6 +107,9 @@ def _some(storage: Storage) -> Array:
 
 def _pattern(coords: Array, shape: Sequence[int]) -> str:
     """Where entries are in the first two modes: the darker, the more of them."""
+    if len(shape) == 1:  # a vector lies
+        coords, shape = np.stack([0 * coords[0], coords[0]]), (1, *shape)
+    coords = coords.astype(np.int64)  # they are multiplied
     high, wide = shape[:2]
     scale = min(1.0, _CELLS / max(high, wide))
     down, across = max(1, round(high * scale)), max(1, round(wide * scale))
@@ -115,20 +117,23 @@ def _pattern(coords: Array, shape: Sequence[int]) -> str:
     counts = np.bincount(at, minlength=down * across)
     darkness = np.sqrt(counts / counts.max())
     side = _SIDE / max(down, across)
+    tall = side if down > 1 else max(side, _THIN)
     cells = "".join(
-        f'<rect class="dot" x="{n % across * side:.4g}" y="{n // across * side:.4g}" '
-        f'width="{side:.4g}" height="{side:.4g}" opacity="{darkness[n]:.2f}"/>'
+        f'<rect class="dot" x="{n % across * side:.4g}" y="{n // across * tall:.4g}" '
+        f'width="{side:.4g}" height="{tall:.4g}" opacity="{darkness[n]:.2f}"/>'
         for n in np.flatnonzero(counts).tolist()
     )
     more = " (first two modes)" if len(shape) > 2 else ""
-    return _picture(across * side, down * side, cells, f"pattern{more}")
+    return _picture(across * side, down * tall, cells, f"pattern{more}")
 
 
 def _lengths(rows: Array, count: int, stored: int) -> str:
     """How many rows have so many entries, by powers of two."""
-    length = np.bincount(rows, minlength=count) * (stored / max(len(rows), 1))
-    bins = np.where(length < 1, 0, np.floor(np.log2(np.maximum(length, 1))) + 1).astype(int)
+    _, found = np.unique(rows, return_counts=True)  # of rows with entries: there may be few
+    length = found * (stored / max(len(rows), 1))
+    bins = np.floor(np.log2(np.maximum(length, 1))).astype(int) + 1
     many = np.bincount(bins)
+    many[0] = count - len(found)
     names = ["0", *(f"{2**n}" for n in range(len(many) - 1))]
     width = _SIDE / len(many)
     bars = "".join(
