@@ -74,6 +74,7 @@ check: setup ## lint, formatting, types
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy --strict src
 	$(PY) -m mypy --strict examples
+	$(PY) -m mypy --strict tests/tensor/test_usual_calls.py
 
 fuzz: setup ## random expressions, formats and types against the reference (N=20000)
 	OPENWORK_FUZZ_CASES=$(N) $(PYTEST) -n $(JOBS) --dist worksteal -m fuzz tests

@@ -431,6 +431,8 @@ def test_a_format_that_contradicts_itself() -> None:
         ow.Format(["Compressed"])  # type: ignore[list-item]
     with refused("E401", ow.FormatError, "Bitmap is not a format", hint="ow.Format([ow.Bitmap])"):
         ow.tensor(np.arange(3.0), format=ow.Bitmap)
+    with refused("E401", ow.FormatError, "only be the outermost", hint="Permuted"):
+        ow.Format([ow.Dense, ow.Permuted])
     with refused("E401", ow.FormatError, "COO is not a format", hint="ow.COO(2)"):
         ow.empty((3, 4), format=ow.COO)
 

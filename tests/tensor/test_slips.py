@@ -105,6 +105,14 @@ def test_an_expression_shows_as_its_text() -> None:
     assert repr(A[i, j] * x[j]) == "A(i,j) * x(j)"
 
 
+def test_two_tensors_of_one_name() -> None:
+    other = ow.empty(3, name="A")
+    two = ow.assign(other[i], A[i, j] * x[j])
+    assert "E109: two different tensors" in two._repr_html_()
+    with pytest.raises(ow.ParseError, match="E109: two different tensors are called A"):
+        two.compile()
+
+
 def test_notebooks() -> None:
     shown = A._repr_html_()
     assert "3 x 3" in shown and "3 of 9 (0.33)" in shown and "ow.CSR" in shown
@@ -117,6 +125,15 @@ def test_notebooks() -> None:
     assert "P<" not in ow.placeholder("P<", 2)._repr_html_()
     big = ow.random((3000, 40), 0.3, rng=1)._repr_html_()
     assert "36,000 of 120,000" in big and len(big) < 100_000
+    assert "pattern" in x._repr_html_() and "entries of a row" not in x._repr_html_()
+    few = (np.array([[0, 5], [3, 2**41]]), np.ones(2))  # rows that no array has room for
+    wide = ow.tensor(few, shape=(2**40, 2**42), format="DCSR")
+    assert "at most 1, " in wide._repr_html_()
+    rows = ow.tensor((few[0] % 9, few[1]), shape=(10**6, 9), format="CSR")
+    assert "<details>" not in rows._repr_html_()  # no picture of a million rows
+    lt = ow.index("lt")
+    less = ow.assign(ow.empty(3, name="<y>")[lt], ow.select(x[lt] < 1, 2.0, 3.0))._repr_html_()
+    assert '&lt;y&gt;(<b class="v0">lt</b>)' in less and " &lt; 1" in less
     loops = stmt._repr_html_()
     assert '<b class="v0">i</b>' in loops and '<b class="v1">j</b>' in loops
     assert "lines of source" in kernel._repr_html_() and "&lt;" in kernel._repr_html_()

@@ -1061,6 +1061,8 @@ class Tensor(Overloaded["Tensor"], Operand):
         """The drawing, for notebooks; None for tensors that are too large for one."""
         storage, _ = self._seen
         small = storage is not None and storage.places <= MOST_CELLS
+        if small and storage is not None:  # few entries may be in very many rows
+            small = sum(each.size for each in storage.addressed) <= 8 * MOST_CELLS
         return self.draw("svg") if small else None
 
     def __repr__(self) -> str:
