@@ -355,9 +355,8 @@ def test_bands_in_modes_that_are_long() -> None:
 
 
 def test_permuted_is_for_the_outermost_level() -> None:
-    inner = ow.Format([ow.Dense, ow.Permuted(2)])
-    with pytest.raises(ow.DataError, match=r"levels\[1\].rank belongs to the outermost"):
-        ow.from_arrays(inner, (2, 2), [{}, {"rank": [0, 1], "kept": [0, 1]}], [1.0] * 4)
+    with pytest.raises(ow.FormatError, match=r"E401: Permuted\(2\) can only be the outermost"):
+        ow.Format([ow.Dense, ow.Permuted(2)])
 
 
 # --- Formats that cannot be --------------------------------------------------------------------

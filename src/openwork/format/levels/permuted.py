@@ -61,9 +61,7 @@ class PermutedLevel(WholeRuns):
         return Packed({"rank": rank, "kept": order.astype(rank.dtype)}, places, entries.extent)
 
     def faults(self, a: Any, parents: int, extent: int) -> Iterator[Fault]:
-        if parents != 1:
-            yield Fault("rank", " belongs to the outermost level only")
-        elif (np.sort(a.rank) != np.arange(extent)).any():
+        if (np.sort(a.rank) != np.arange(extent)).any():
             yield Fault("rank", f" is not a permutation of {extent} coordinates")
         elif (a.kept < 0).any() or (a.kept >= extent).any():
             yield Fault("kept", f" has coordinates outside the extent {extent}")
