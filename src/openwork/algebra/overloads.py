@@ -1,10 +1,12 @@
-"""Python's operators on terms and tensors: each sign applies an operator."""
+"""Python's operators on terms and tensors, and the types of functions of them, for editors."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar, cast, overload
+
+import numpy as np
 
 from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op
@@ -128,3 +130,75 @@ class Overloaded(Generic[R]):
 
     def __pos__(self) -> Any:
         return self
+
+
+# Functions of elements: of tensors they are tensors, of terms they are terms. A number alone is a
+# term, too.
+
+Plain = complex | np.generic | np.ndarray[Any, Any]
+
+
+class OfOne(Protocol):
+    """A function of one element."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, e: Overloaded[R], /) -> R: ...
+    @overload
+    def __call__(self, e: Plain, /) -> Any: ...
+
+
+class OfTwo(Protocol):
+    """A function of two elements, of which one may be a number or an array."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, a: Overloaded[R], b: object, /) -> R: ...
+    @overload
+    def __call__(self, a: Plain, b: Overloaded[R], /) -> R: ...
+    @overload
+    def __call__(self, a: Plain, b: Plain, /) -> Any: ...
+
+
+class Choice(Protocol):
+    """A function of a condition and two elements."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, condition: Overloaded[R], yes: object, no: object, /) -> R: ...
+    @overload
+    def __call__(self, condition: Plain, yes: object, no: object, /) -> Any: ...
+
+
+class Conversion(Protocol):
+    """A function of a type and an element."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, dtype: object, e: Overloaded[R], /) -> R: ...
+    @overload
+    def __call__(self, dtype: object, e: Plain, /) -> Any: ...
+
+
+def of_one(function: Callable[[object], Any]) -> OfOne:
+    """The same function."""
+    return cast(OfOne, function)
+
+
+def of_two(function: Callable[[object, object], Any]) -> OfTwo:
+    """The same function."""
+    return cast(OfTwo, function)
+
+
+def choice(function: Callable[[object, object, object], Any]) -> Choice:
+    """The same function."""
+    return cast(Choice, function)
+
+
+def conversion(function: Callable[[object, object], Any]) -> Conversion:
+    """The same function."""
+    return cast(Conversion, function)

@@ -11,9 +11,9 @@ import numpy as np
 
 from openwork.algebra import operators as ops
 from openwork.algebra.operators import Op
+from openwork.algebra.overloads import choice, conversion, of_one, of_two
 from openwork.algebra.types import as_dtype
 from openwork.index.nodes import Cast, check_condition
-from openwork.index.signatures import choice, conversion, of_one, of_two
 from openwork.index.terms import Term, any_terms, applied, as_expr
 
 __all__ = [
