@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import difflib
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -186,6 +188,13 @@ def test_modules_are_small() -> None:
 def test_modules_say_what_they_are() -> None:
     silent = [str(f.relative_to(PACKAGE)) for f in FILES if not make_tree.summary(f)]
     assert not silent, "no docstring at the top of: " + ", ".join(silent)
+
+
+def test_what_few_need_is_not_imported_with_openwork() -> None:
+    slow = ("scipy.sparse.linalg", "scipy.linalg", "multiprocessing", "matplotlib", "cupy", "torch")
+    program = f"import sys, openwork; print([m for m in {slow} if m in sys.modules])"
+    made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (made.stdout, made.stderr) == ("[]\n", "")
 
 
 def test_nothing_unsafe() -> None:

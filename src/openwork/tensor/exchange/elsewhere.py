@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from importlib import import_module
 
 import numpy as np
-from scipy.sparse import linalg
 
 from openwork.algebra.operators import UFUNCS
 from openwork.tensor.exchange.numpy_functions import FUNCTIONS
@@ -137,6 +137,6 @@ def instead_of(name: str, ours: Sequence[str]) -> str:
         return f"; there is np.{name}, for arrays such as A.to_numpy()"
     if numpys is not None:
         return f"; there is np.{name}"
-    if hasattr(linalg, name):
+    if hasattr(import_module("scipy.sparse.linalg"), name):  # which takes long to import
         return f"; scipy.sparse.linalg.{name} takes a tensor as an operator, or A.to_scipy()"
     return ""
