@@ -346,7 +346,8 @@ class Statement(Schedulable, Generic[R]):
         """The kernel of the statement with another storage of the operand `name`."""
         operand = Operand(name, storage.shape, facts_of(storage), storage)
         old = next(n for n in walk(self._assignment) if isinstance(n, TensorVar) and n.name == name)
-        rhs = substitute(self._assignment.rhs, {old: operand.tensor_var})
+        turned = replace(operand.tensor_var, fill=old.fill)  # a semiring's zero is the statement's
+        rhs = substitute(self._assignment.rhs, {old: turned})
         made = Statement(replace(self._assignment, rhs=rhs)).compile(target, loader=loader)
         operand._storage = None  # calls pass the data
         return made

@@ -196,3 +196,16 @@ def test_a_permuted_view_is_made_once() -> None:
     A = ow.tensor(matrix(), name="A")
     assert A.T.storage is A.T.storage
     assert A.T.storage.values is A.storage.values
+
+
+def test_absent_entries_stay_the_zero_of_a_semiring() -> None:
+    """The transpose once stood for a matrix whose absent entries are 0, and 0 + x was a minimum."""
+    S = matrix()
+    A, x = ow.tensor(S, name="A"), ow.tensor(RNG.random(S.shape[0]), name="x")
+    y = ow.empty(S.shape[1], name="y")
+    stmt = ow.parse("y(j) = A(i,j) * x(i)", y=y, A=A, x=x, semiring="min_plus")
+    kernel, terms = stmt.compile("cuda-emulated"), S.toarray() + x.to_numpy()[:, None]
+    want = np.where(S.toarray() != 0, terms, np.inf).min(axis=0)
+    for _ in range(USES):
+        np.testing.assert_array_equal(kernel().to_numpy(), want)
+    assert KEPT.nbytes > 0
