@@ -88,6 +88,17 @@ def test_each_bucket_has_its_format(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_buckets_of_blocks(target: str) -> None:
+    """A block may have rows of several buckets, the first of which begins the result."""
+    matrix = uneven()
+    stmt, x = spmv(matrix)
+    bounds = np.quantile([1, 2, 9], (0.5, 1)).astype(int)  # NumPy's integers
+    made = stmt.bucket("i", bounds=bounds, formats=("BSR(2, 2)", "CSB(8, 8)", None))
+    assert "bounds=(2, 9)" in made.text
+    np.testing.assert_allclose(made.compile(target)().to_numpy(), matrix @ x)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_other_statements(target: str) -> None:
     """Dense and sparse operands and results, terms besides, and other semirings."""
     matrix, numbers = uneven(), np.random.default_rng(2)
@@ -250,6 +261,8 @@ def test_text_makes_them_again() -> None:
         ({"bounds": (8, 8)}, "E303"),
         ({"bounds": (0, 8)}, "E303"),
         ({"bounds": (8.5,)}, "E303"),
+        ({"bounds": 8}, "E303"),
+        ({"bounds": (True,)}, "E303"),
         ({"bounds": (8, 4)}, "E303"),
         ({"by": "colour"}, "E303"),
         ({"bounds": (8,), "schedules": ("split(i,a,b,2)",)}, "E303"),

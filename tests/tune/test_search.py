@@ -107,6 +107,27 @@ def test_wrong_results_are_dropped(pretend: Any, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("semiring", ["min_plus", None])
+def test_formats_of_a_semirings_operands(pretend: Any, semiring: str | None) -> None:
+    """A converted operand's absent entries are still the semiring's zero.
+
+    Diagonals store some of them, as 0: no fault where that has another result.
+    """
+    pretend(lambda schedule, format: 0.2 if format == "ow.DIA" else 0.5 if "ELL" in format else 1.0)
+    x = ow.tensor(np.arange(1.0, 31), name="x")
+    x.storage.values[15] = 1.0 if semiring else np.inf
+    matrix = np.diag(np.ones(30)) + np.diag(np.ones(20), 10)
+    matrix[5, 15] = 0
+    A = ow.tensor(matrix, format="CSR", name="A")
+    stmt = ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty(30), A=A, x=x, semiring=semiring)
+    best = ow.tune.search(stmt, 600, over=("format",), memory=9, uses=1e9)
+    assert best.formats == {"A": "ELL"}
+    np.testing.assert_array_equal(best.kernel().to_numpy(), reference(stmt))
+    reasons = {str(t.candidate): t.dropped for t in best.trials}
+    assert reasons["A: DIA; default schedule"] == SEARCH._MEANT
+
+
+@pytest.mark.usefixtures("few")
 def test_an_interrupt_returns_the_best_so_far(pretend: Any) -> None:
     calls = 0
 

@@ -84,16 +84,20 @@ def operands_of(stmt: Statement) -> dict[str, Operand]:
 
 
 def with_operands(stmt: Statement, changed: Mapping[str, Operand]) -> Statement:
-    """The statement, without its schedule, over other tensors of the same names."""
+    """The statement, without its schedule, over other tensors of the same names.
+
+    What absent entries stand for is the statement's: in a semiring, its zero.
+    """
     if not changed:
         return Statement(stmt.assignment)
     rhs, lhs = stmt.assignment.rhs, stmt.assignment.lhs
+
+    def other(var: TensorVar) -> TensorVar:
+        return replace(changed[var.name].tensor_var, name=var.name, fill=var.fill)
+
     table: dict[Node, Node] = {
-        var: replace(changed[var.name].tensor_var, name=var.name)
-        for var in walk(rhs)
-        if isinstance(var, TensorVar) and var.name in changed
+        var: other(var) for var in walk(rhs) if isinstance(var, TensorVar) and var.name in changed
     }
-    name = lhs.tensor.name
-    if name in changed:
-        lhs = replace(lhs, tensor=replace(changed[name].tensor_var, name=name))
+    if lhs.tensor.name in changed:
+        lhs = replace(lhs, tensor=other(lhs.tensor))
     return Statement(replace(stmt.assignment, lhs=lhs, rhs=substitute(rhs, table)))

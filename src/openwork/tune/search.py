@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -20,11 +20,14 @@ from itertools import islice, product
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from openwork.algebra.entries import Entry
 from openwork.errors import OpenworkError, ScheduleError
 from openwork.format.formats import Format, parse_format
 from openwork.format.layouts import AOS
 from openwork.frozen import frozen
+from openwork.index.nodes import TensorVar
 from openwork.runtime import tuning_file
 from openwork.runtime.host.threads import available_cpus
 from openwork.runtime.tuning_file import TuningRecord
@@ -37,6 +40,7 @@ from openwork.tensor.measure import statistics_of
 from openwork.tensor.operand import Operand
 from openwork.tensor.statement import Statement
 from openwork.tensor.tensor import Tensor
+from openwork.tree import walk
 from openwork.tune.best import Best
 from openwork.tune.candidate import COPY, Candidate, operands_of
 from openwork.tune.clock import Clock, clock_for
@@ -53,6 +57,7 @@ _ENDLESS = 1e9  # seconds, as records write a budget without a limit
 _HOPELESS = 3.0  # times the best, at first sight
 _FORMATS = 3  # combinations whose schedules are all tried
 _OPTIONS = 2  # formats and layouts of an operand that are combined with others
+_MEANT = "another result: it stores absent entries as zeros"
 _FIRST, _LAST = 3, 24  # samples of a candidate before the first cut, and of the last ones
 
 
@@ -476,14 +481,27 @@ class Search:
             trial.statement = trial.candidate.applied(self.stmt, operands)
             kernel = trial.statement.compile(self.target.name)
             made = kernel()
-            if self.want is not None and not agree(made.to_numpy(), self.want):
-                trial.dropped = "a wrong result: please report it"
+            if self.want is not None and not agree(got := made.to_numpy(), self.want):
+                meant = self.stores_absent(operands) and self.zeros_matter(operands, got)
+                trial.dropped = _MEANT if meant else "a wrong result: please report it"
                 return
             trial.kernel = kernel
         except OpenworkError as error:
             trial.dropped = error.message
         except MemoryError:
             trial.dropped = "not enough memory"
+
+    def stores_absent(self, operands: Mapping[str, Operand]) -> bool:
+        """Whether converted operands store entries that are absent, as blocks and diagonals do."""
+        own = operands_of(self.stmt)
+        known = ((o, own[name]) for name, o in operands.items() if name in own)
+        return any(made.storage.nnz > plain.storage.nnz for made, plain in known)
+
+    def zeros_matter(self, operands: Mapping[str, Operand], got: Any) -> bool:
+        """Whether a stored 0 differs from an absent entry: in a semiring, and where it meets NaN."""
+        known = (v for v in walk(self.stmt.assignment.rhs) if isinstance(v, TensorVar))
+        other = any(v.name in operands and v.fill != operands[v.name].fill for v in known)
+        return other or not all(map(_is_finite, (got, self.want)))
 
     def operand(self, name: str, text: str) -> tuple[Operand, float]:
         """A converted operand, and the seconds that it took; each is converted once."""
@@ -572,6 +590,11 @@ class Search:
         if sys.stderr.isatty() if shows is None else shows:
             sys.stderr.write(f"\r{line:<{min(100, _columns())}}\r" if not line else f"\r{line}")
             sys.stderr.flush()
+
+
+def _is_finite(values: Any) -> bool:
+    """Whether there is neither NaN nor infinity."""
+    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())
 
 
 def _parsed(text: str) -> tuple[Format, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -251,15 +251,24 @@ def _checked(by: str, bounds: Sequence[int]) -> tuple[int, ...]:
     """The bounds, if they are possible."""
     if by != "length":
         raise ScheduleError(f"rows cannot be sorted by {by!r}", code="E303", hint='by="length"')
-    found = tuple(bounds)
-    whole = all(isinstance(b, int) and not isinstance(b, bool) and b > 0 for b in found)
-    if not found or not whole or list(found) != sorted(set(found)):
+    found = _whole_numbers(bounds)
+    if not found or found[0] < 1 or list(found) != sorted(set(found)):
         raise ScheduleError(
             f"bounds={bounds!r} are not increasing positive numbers",
             code="E303",
             hint="bounds=(8, 64, 1024) gives four buckets",
         )
     return found
+
+
+def _whole_numbers(given: object) -> tuple[int, ...]:
+    """Python's or NumPy's integers as Python's; none if there is anything else."""
+    if not isinstance(given, Iterable):
+        return ()
+    found = tuple(given)
+    if any(isinstance(each, bool) or not isinstance(each, int | np.integer) for each in found):
+        return ()
+    return tuple(map(int, found))
 
 
 def _each(what: str, given: Sequence[Any] | None, count: int) -> tuple[Any, ...]:

@@ -109,9 +109,12 @@ def format_of_view(format: Format) -> Format:
 
 
 def format_of_rows(format: Format) -> Format:
-    """The format that some rows have, where the whole tensor would have `format`."""
+    """The format that some rows have, where the whole tensor would have `format`.
+
+    Rows of blocks, too, have those without an entry: a block may have rows of several buckets.
+    """
     first, *rest = format.levels
-    if first != Dense and not isinstance(first, PermutedLevel):
+    if format.tiled or (first != Dense and not isinstance(first, PermutedLevel)):
         return format
     return Format([Compressed, *rest], format.order, layout=format.layout)
 
