@@ -11,9 +11,11 @@ from openwork.index.checks import check
 from openwork.index.einstein import explicit
 from openwork.index.nodes import Assignment, IndexVar
 from openwork.index.show import show
+from openwork.loops.nodes import relations_of
 from openwork.loops.plan.assembly import Append
 from openwork.loops.plan.plan import Plan, names_of, plan
 from openwork.loops.plan.undealt import undealt
+from openwork.loops.relations import Bound
 from openwork.loops.schedule.default.cpu import default_cpu
 from openwork.loops.schedule.default.gpu import by_units, default_gpu
 from openwork.loops.schedule.draft import Draft
@@ -129,7 +131,8 @@ def scheduled_for_gpu(
 ) -> Draft:
     """Loops for a GPU: the user's schedule, else a recipe, else the default.
 
-    `exact`: bit-reproducible, so without atomics, unless the user's schedule has them.
+    A recipe may compile extents in, such as the number of columns; other data falls back to the
+    default. `exact`: bit-reproducible, so without atomics, unless the user's schedule has them.
     """
 
     def scheduled() -> Draft:
@@ -141,7 +144,10 @@ def scheduled_for_gpu(
             sizes = {name: float(known.entries) for name, known in statistics.items()}
             rows = started(start.written, sizes, by_rows=True)
             draft = rows if by_units(rows.plan) else start
-        return default_gpu(draft, statistics, gpu, exact)
+        made = default_gpu(draft, statistics, gpu, exact)
+        if not any(isinstance(relation, Bound) for relation in relations_of(made.plan.loops)):
+            return made
+        return replace(made, otherwise=default_gpu(start, statistics, gpu, exact))
 
     return _scheduled(scheduled)
 

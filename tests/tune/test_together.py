@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from tests.tune.test_search import spmv
 import openwork as ow
 from openwork.tune import together
 from openwork.tune.candidate import Candidate
+from openwork.tune.search import Search, Settings
 from openwork.tune.trial import Trial
 
 
@@ -59,19 +59,22 @@ def test_one_each_is_never_slower_than_one_for_all() -> None:
     def trial(*samples: float) -> Trial:
         return Trial(Candidate(), kernel=len, samples=list(samples))
 
+    def searched(*trials: Trial) -> Search:
+        made = object.__new__(Search)
+        made.settings, made.trials = Settings(uses=1), [*trials]
+        return made
+
     noisy, sure = (1.0, 0.2, 1.1, 3.0), (0.4, 0.4, 0.41)
     default, common, slower = trial(*noisy), trial(0.9, 0.3, 1.0), trial(2.0, 0.3, 2.1)
-    search = SimpleNamespace(trials=[default, common], uses=1)
+    search = searched(default, common)
     assert not common.beats(default, 1)
     assert together._alone(search, common) is common
-    search.trials[1] = slower
-    assert together._alone(search, slower) is default
-    search.trials = [trial(1.0, 1.0, 1.1), common, trial(*sure)]
-    assert together._alone(search, common) is search.trials[2]
-    easy = SimpleNamespace(trials=[trial(1.0, 1.0, 1.1)], uses=1)
-    own = [[trial(*noisy), common], [easy.trials[0], trial(*sure)]]
+    assert together._alone(searched(default, slower), slower) is default
+    best = trial(*sure)
+    assert together._alone(searched(trial(1.0, 1.0, 1.1), common, best), common) is best
+    easy = searched(trial(1.0, 1.0, 1.1), trial(*sure))
+    own = [[default, common], easy.trials]
     assert together._pays([search, easy], own, 1)
-    search.trials[0] = default
     assert not together._pays([search], own[:1], 1)
 
 

@@ -228,14 +228,31 @@ def append(new: Iterable[TuningRecord]) -> None:
     if not path().parent.is_dir():
         _paths.clear()
     with _locked(path()) as file:
-        file.write("".join(f"{line}\n" for line in lines))
+        text = "".join(f"{line}\n" for line in lines)
+        file.write(text if _ends_a_line(path()) else f"\n{text}")
+
+
+def _ends_a_line(file: Path) -> bool:
+    """Whether the last line is whole: a process may have been killed while it wrote."""
+    with file.open("rb") as handle:
+        if handle.seek(0, os.SEEK_END) == 0:
+            return True
+        handle.seek(-1, os.SEEK_END)
+        return handle.read() == b"\n"
 
 
 def export(to: Path) -> int:
-    """Write all records into a file of their own; returns how many."""
+    """Write all records into a file of their own; returns how many.
+
+    Raises:
+        DataError: E506 if it cannot be written.
+    """
     known = records()
     lines = [json.dumps({"version": VERSION, **each._asdict()}) for each in known]
-    to.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    try:
+        to.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot write {to}: {error.strerror}", code="E506") from error
     return len(known)
 
 
@@ -243,7 +260,7 @@ def include(source: Path) -> int:
     """Add the records of a file that `export` wrote, perhaps elsewhere; returns how many are new.
 
     Raises:
-        DataError: E506 if there is not one record in it.
+        DataError: E506 if there is not one record in it, or it cannot be read.
     """
     found = _Contents((0, 0), _bytes(source)).records
     if not found:
@@ -265,10 +282,17 @@ def clear() -> None:
 
 
 def _bytes(file: Path) -> bytes:
-    """What a file of records holds."""
-    if file.stat().st_size > _MOST:
-        raise DataError(f"{file} is too large for tuning records", code="E506")
-    return file.read_bytes()
+    """What a file of records holds.
+
+    Raises:
+        DataError: E506 if it cannot be read, or is too large.
+    """
+    try:
+        if file.stat().st_size > _MOST:
+            raise DataError(f"{file} is too large for tuning records", code="E506")
+        return file.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror}", code="E506") from error
 
 
 def _parsed(lines: list[str]) -> list[TuningRecord]:

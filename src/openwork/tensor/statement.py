@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, overload
 from openwork.algebra.operators import Op, Semiring
 from openwork.errors import ParseError, ScheduleError, ShapeError, UserError
 from openwork.format.formats import Format, as_format
-from openwork.index.checks import check
+from openwork.index.checks import check, extents
 from openwork.index.nodes import Access, Assignment, TensorVar
 from openwork.index.parse import parse_assignment
 from openwork.index.semiring import semiring_named, under
@@ -35,6 +35,7 @@ from openwork.tensor.draw.html import statement_html
 from openwork.tensor.exchange.facts import facts_of
 from openwork.tensor.kernel.kernel import Kernel, R
 from openwork.tensor.kernel.machine import this_cpu
+from openwork.tensor.kernel.promises import bounds_hold, has_bounds, ignores_races
 from openwork.tensor.kernel.target import Loader, Target
 from openwork.tensor.kernel.targets import find_target
 from openwork.tensor.learnt import Signature, compared_schedules, said_of
@@ -209,7 +210,7 @@ class Statement(Schedulable, Generic[R]):
         """
         chosen = find_target(target)
         if tune is not None:
-            recorded = self._recorded(chosen, tune)
+            recorded = self._recorded(chosen, tune, deterministic)
             try:
                 return recorded.compile(target, deterministic=deterministic, loader=loader)
             except ScheduleError:  # it has atomics, perhaps
@@ -314,8 +315,12 @@ class Statement(Schedulable, Generic[R]):
             )
         return bucketed(self._assignment, i, by, bounds, schedules, formats, Statement)
 
-    def _recorded(self, target: Target, tune: str) -> Statement | Buckets:
-        """The statement as a record has it; itself where there is none that fits."""
+    def _recorded(self, target: Target, tune: str, exact: bool) -> Statement | Buckets:
+        """The statement as a record has it; itself where there is none that fits.
+
+        A record may come from strangers: a schedule that is right only if a promise holds is not
+        taken. Data of other extents, for which a bound does not hold, falls back to the default.
+        """
         if tune != "recorded":
             raise ScheduleError(
                 f"tune={tune!r} is not known",
@@ -336,7 +341,14 @@ class Statement(Schedulable, Generic[R]):
             with suppress(ScheduleError):
                 chosen = BucketChoice.read(text)
                 if chosen is None:
-                    return Statement(self._assignment, self.schedule(text)._draft.said(said))
+                    draft = self.schedule(text)._draft
+                    if ignores_races(draft.plan):
+                        continue
+                    if has_bounds(draft.plan):
+                        if not bounds_hold(draft.plan, extents(self._assignment)):
+                            continue
+                        draft = replace(draft, otherwise=self._planned_for(target, exact))
+                    return Statement(self._assignment, draft.said(said))
                 if chosen.formats is None:
                     made = self.bucket(chosen.var, bounds=chosen.bounds)
                     return replace(made, decision=said)

@@ -2,7 +2,7 @@
 
 Strategies come first: sequences of rewrites with sizes, in an order by chance. Then every single
 rewrite of the best programs is tried. The fastest are measured in turns with the default, which
-wins unless another beats it.
+wins unless another is clearly faster.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from openwork.skeletons.run.kernel import Bound
 from openwork.skeletons.strategies import STRATEGIES
 from openwork.tensor.kernel.targets import find_target
 from openwork.tune.clock import Clock, clock_for
-from openwork.tune.trial import agree
+from openwork.tune.trial import FEWEST, agree, clearly_faster
 
 _STRATEGIES, _REWRITES = 0.6, 0.8  # parts of the budget by the end of these
 _FINAL = 4  # programs that are measured in turns with the default
-_FIRST, _MOST = 3, 40  # samples of a program at first sight, and in the end
+_FIRST, _MOST = 3, 40  # samples of a program at first sight, and the most in the end
 _SIZES = (4, 16, 64)  # of pieces, for single rewrites
 
 
@@ -46,9 +46,11 @@ class ProgramTrial:
         """The median of its samples; infinite without any."""
         return float(np.median(self.samples)) if self.samples else float("inf")
 
-    def beats(self, other: ProgramTrial) -> bool:
-        """Whether it is faster by more than both vary."""
-        return float(np.quantile(self.samples, 0.75)) < float(np.quantile(other.samples, 0.25))
+    def is_faster(self, default: ProgramTrial, pairs: int) -> bool:
+        """Whether it is clearly faster, by the last measurements, which were taken in turns."""
+        turns = zip(default.samples[-pairs:], self.samples[-pairs:], strict=True)
+        ratios = [theirs / own for theirs, own in turns]
+        return clearly_faster(ratios, default.samples, self.samples)
 
 
 @frozen
@@ -160,12 +162,13 @@ class _Search:
                 if late(_REWRITES):
                     break
         final = [default, *(t for t in self._fastest() if t is not default)][: _FINAL + 1]
-        while len(default.samples) < _FIRST + 2 or (not late(1.0) and len(default.samples) < _MOST):
+        turns = 0
+        while turns < FEWEST or (not late(1.0) and turns < _MOST):
             for trial in final:
                 self._sample(trial, 1)
-        best = min(final, key=lambda t: t.seconds)
-        if best is not default and not best.beats(default):
-            best = default
+            turns += 1
+        sure = [t for t in final if t is not default and t.is_faster(default, turns)]
+        best = min(sure, key=lambda t: t.seconds, default=default)
         assert best.bound is not None  # noqa: S101 - it was measured
         speedup = default.seconds / best.seconds
         return BestProgram(best.program, best.bound, speedup, self.trials)

@@ -2,8 +2,8 @@
 
 First one thing is changed at a time: the schedule, the format of an operand, the layout of its
 records. Then the best formats and layouts are combined, and the best combinations get all
-schedules. The half that is slower goes, and the others are
-measured more often. The default is measured to the end, and it wins unless another beats it.
+schedules. The half that is slower goes, and the others are measured more often. In the end the
+fastest are measured in turns with the default, which wins unless another is clearly faster.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from itertools import islice, product
+from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -33,6 +34,7 @@ from openwork.runtime.host.threads import available_cpus
 from openwork.runtime.tuning_file import TuningRecord
 from openwork.tensor.create import empty
 from openwork.tensor.kernel.kernel import Kernel
+from openwork.tensor.kernel.promises import ignores_races
 from openwork.tensor.kernel.target import Target
 from openwork.tensor.kernel.targets import find_target
 from openwork.tensor.learnt import Signature, said_of
@@ -51,13 +53,14 @@ from openwork.tune.trial import Trial, agree
 
 DIMENSIONS = ("schedule", "format", "layout")
 # Parts of the budget by the end of: one change at a time, combinations, their schedules.
-_SCREENED, _COMBINED, _JOINED = 0.45, 0.6, 0.8
+_SCREENED, _COMBINED, _JOINED, _RACED = 0.45, 0.6, 0.75, 0.88
 _ENUMERATED = 0.15  # for writing down the schedules of a statement
 _ENDLESS = 1e9  # seconds, as records write a budget without a limit
 _HOPELESS = 3.0  # times the best, at first sight
 _FORMATS = 3  # combinations whose schedules are all tried
 _OPTIONS = 2  # formats and layouts of an operand that are combined with others
 _MEANT = "another result: it stores absent entries as zeros"
+_FINALISTS, _PAIRS = 3, 24  # candidates that are compared with the default, and how often
 _FIRST, _LAST = 3, 24  # samples of a candidate before the first cut, and of the last ones
 
 
@@ -234,12 +237,13 @@ class Search:
             if record.asked != self.settings.asked or record.budget < self.budget:
                 continue
             trial = Trial(_candidate(signature, record))
-            try:
-                self.prepare(trial)
-            except OpenworkError:
-                return None
+            if not self.allows(trial.candidate):
+                continue
+            self.prepare(trial)
             if trial.kernel is None or trial.statement is None:
                 return None
+            if isinstance(trial.statement, Statement) and ignores_races(trial.statement._base):
+                return None  # a promise, perhaps of strangers: its result is compared again
             said = said_of(record, far)
             if isinstance(trial.kernel, Kernel):
                 trial.kernel._trace.decide(said)
@@ -257,17 +261,21 @@ class Search:
         return list(islice(filter(self.allows, near), 3))
 
     def allows(self, candidate: Candidate) -> bool:
-        """Whether a candidate changes only what may change."""
+        """Whether a candidate of a record, perhaps a stranger's, changes only what may change."""
         over, own = self.settings.over, dict(self.changeable())
-        if candidate.schedule and "schedule" not in over:
+        if candidate.schedule and "schedule" not in over and candidate != self.own:
             return False
-        if candidate.buckets is not None and candidate.converts and "format" not in over:
+        try:
+            apart = candidate.buckets is not None and candidate.converts
+        except ScheduleError:
+            return False
+        if apart and "format" not in over:
             return False
         for name, text in candidate.formats:
             try:
                 levels, layout = (None, AOS) if text == COPY else _parsed(text)
             except OpenworkError:
-                return False  # what strangers recorded
+                return False
             if name not in own or (text == COPY and "layout" not in over):
                 return False
             format = own[name].format
@@ -296,19 +304,35 @@ class Search:
             self.screen(self.alone(), _SCREENED)
             self.screen(self.combined(), _COMBINED)
             if "schedule" in self.settings.over:
-                self.screen(self.joint(), 1.0 if exhaustive else _JOINED)
+                self.screen(self.joint(), _RACED if exhaustive else _JOINED)
             self.race()
+            self.compare()
         except KeyboardInterrupt:
             self.budget = min(self.budget, perf_counter() - self.begun)
             self.say("stopped; the best so far is returned")
         finally:
             self.say("")
-        measured = [t for t in self.trials if t.samples and t.kernel is not None]
-        best = min(measured, key=lambda t: t.cost(self.uses), default=default)
-        if best is not default and not best.beats(default, self.uses):
-            best = default
+        best = self.fastest([t for t in self.trials if t.samples and t.kernel is not None])
         self.keep(best, default)
-        return self.best(best, default.cost(self.uses) / best.cost(self.uses), "measured")
+        return self.best(best, self.gain(best), "measured")
+
+    def fastest(self, trials: Sequence[Trial]) -> Trial:
+        """The fastest of those that are clearly faster than the default; else the default."""
+        default = self.trials[0]
+        compared = [t for t in trials if t.compared]
+        if compared:
+            sure = [t for t in compared if t.is_faster(default, self.uses)]
+            return max(sure, key=lambda t: t.gain(self.uses), default=default)
+        best = min(trials, key=lambda t: t.cost(self.uses), default=default)
+        return best if best.beats(default, self.uses) else default
+
+    def gain(self, trial: Trial) -> float:
+        """The default's time over a trial's cost."""
+        if trial is self.trials[0]:
+            return 1.0
+        if trial.compared:
+            return trial.gain(self.uses)
+        return self.trials[0].cost(self.uses) / trial.cost(self.uses)
 
     def alone(self) -> list[Candidate]:
         """One change at a time: formats and layouts with the default schedule, and schedules."""
@@ -449,13 +473,14 @@ class Search:
         The best for operands as they are stays: compilations take it from the record.
         """
         default, count = self.trials[0], 2 * _FIRST
+        limit = self.deadline - (1 - _RACED) * self.budget
         while True:
             alive = [t for t in self.trials if t.kernel is not None and t is not default]
             for _ in range(count):
                 turn = [default, *alive]
                 self.rng.shuffle(turn)
                 for trial in turn:
-                    if perf_counter() > self.deadline:
+                    if perf_counter() > limit:
                         return
                     self.sample(trial, 1)
                 self.progress()
@@ -468,6 +493,31 @@ class Search:
                 if alive[0].beats(trial, self.uses) or len(alive) > 4:
                     trial.dropped = f"slower after {len(trial.samples)} measurements"
                     trial.release()
+
+    def compare(self) -> None:
+        """Measure the fastest in turns with the default, anew: the fastest so far had luck, too.
+
+        The fastest for operands as they are is among them: compilations take it from the record.
+        """
+        alive = [t for t in self.trials[1:] if t.samples and t.kernel is not None]
+        alive.sort(key=lambda t: t.cost(self.uses))
+        stored = [t for t in alive[_FINALISTS:] if not t.candidate.converts]
+        finalists = alive[:_FINALISTS]
+        if all(t.candidate.converts for t in finalists):
+            finalists += stored[:1]
+        for _ in range(_PAIRS):
+            for trial in finalists:
+                if perf_counter() > self.deadline:
+                    return
+                self.pair(trial)
+            self.progress()
+
+    def pair(self, trial: Trial) -> None:
+        """Measure the default and a trial, one right after the other; each is first in turn."""
+        turn = [self.trials[0], trial]
+        for each in turn if len(trial.pairs) % 2 else reversed(turn):
+            self.sample(each, 1)
+        trial.pairs.append((turn[0].samples[-1], trial.samples[-1]))
 
     # -- one trial --------------------------------------------------------------------------------
 
@@ -498,7 +548,7 @@ class Search:
         return any(made.storage.nnz > plain.storage.nnz for made, plain in known)
 
     def zeros_matter(self, operands: Mapping[str, Operand], got: Any) -> bool:
-        """Whether a stored 0 differs from an absent entry: in a semiring, and where it meets NaN."""
+        """Whether a stored 0 differs from none: in other semirings, and where it meets NaN."""
         known = (v for v in walk(self.stmt.assignment.rhs) if isinstance(v, TensorVar))
         other = any(v.name in operands and v.fill != operands[v.name].fill for v in known)
         return other or not all(map(_is_finite, (got, self.want)))
@@ -552,11 +602,8 @@ class Search:
     def keep(self, best: Trial, default: Trial) -> None:
         """Record the outcome for searches, and the best schedule alone for compilations."""
         signature = self.signature()
-        measured = [t for t in self.trials if len(t.samples) >= _FIRST]
-        stored = [t for t in measured if not t.candidate.converts]
-        alone = min(stored, key=lambda t: t.seconds, default=default)
-        if alone is not default and not alone.beats(default, self.uses):
-            alone = default
+        measured = [t for t in self.trials[1:] if len(t.samples) >= _FIRST and t.kernel is not None]
+        alone = self.fastest([t for t in measured if not t.candidate.converts])
         tried = any(trial.samples for trial in self.trials[1:])
         tuning_file.append(
             TuningRecord(
@@ -565,7 +612,7 @@ class Search:
                 features=dict(signature.features),
                 formats={signature.canonical(n): text for n, text in trial.candidate.formats},
                 schedule=signature.canonical(trial.candidate.schedule),
-                seconds=trial.seconds,
+                seconds=default.seconds / trial.gain(inf) if trial.compared else trial.seconds,
                 default=default.seconds,
                 day=date.today().isoformat(),
                 asked=self.settings.asked,

@@ -18,7 +18,7 @@ from openwork.tune.trial import Trial
 
 _APART = 0.6  # of the budget: each statement by itself; then candidates of one for all
 _FINALISTS = 3  # candidates of each statement that are measured for all
-_SAMPLES = 12
+_PAIRS = 12
 
 
 @frozen
@@ -125,10 +125,9 @@ def _joined(searches: list[Search], signatures: list[Signature], end: float) -> 
 
 def _alone(search: Search, common: Trial) -> Trial:
     """The best for one statement: beyond noise, or what is best for all, which others make sure."""
-    every = [t for t in search.trials if t.samples and t.kernel is not None]
     default = search.trials[0]
-    fastest = min(every, key=lambda t: t.cost(search.uses))
-    if fastest.beats(default, search.uses):
+    fastest = search.fastest([t for t in search.trials if t.samples and t.kernel is not None])
+    if fastest is not default:
         return fastest
     return max((default, common), key=lambda t: _gain(search, t))
 
@@ -136,7 +135,7 @@ def _alone(search: Search, common: Trial) -> Trial:
 def _pays(searches: list[Search], measured: list[list[Trial]], n: int) -> bool:
     """Whether a finalist beats the default somewhere, beyond noise."""
     pairs = zip(searches, measured, strict=True)
-    return any(own[n].beats(search.trials[0], search.uses) for search, own in pairs)
+    return any(search.fastest([own[n]]) is own[n] for search, own in pairs)
 
 
 def _renamed(candidate: Candidate, rename: Any) -> Candidate:
@@ -158,20 +157,20 @@ def _measured(search: Search, candidate: Candidate) -> Trial:
 
 
 def _in_turns(search: Search, trials: list[Trial]) -> None:
-    """Measure trials in turns with the default, until they have enough samples."""
-    turn = list(dict.fromkeys((search.trials[0], *trials)))
-    for _ in range(_SAMPLES):
-        for trial in turn:
+    """Measure trials in turns with the default, until there are enough pairs of each."""
+    others = [t for t in dict.fromkeys(trials) if t is not search.trials[0] and t.kernel]
+    for _ in range(_PAIRS):
+        for trial in others:
             if perf_counter() > search.deadline:
                 return
-            search.sample(trial, 1)
+            search.pair(trial)
 
 
 def _gain(search: Search, trial: Trial) -> float:
     """The default's time over a trial's; nothing where it cannot run."""
     if trial.kernel is None or not trial.samples:
         return 0.0
-    return search.trials[0].cost(search.uses) / trial.cost(search.uses)
+    return search.gain(trial)
 
 
 def _mean(gains: list[float]) -> float:

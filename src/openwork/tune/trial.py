@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -11,6 +12,9 @@ import numpy as np
 
 from openwork.tune.candidate import Candidate
 from openwork.tune.model import Estimate
+
+FEWEST = 7  # pairs of calls that say which of two is faster
+CLEARLY = 1.01  # times as fast
 
 
 @dataclass(eq=False)
@@ -24,6 +28,7 @@ class Trial:
         kernel: its kernel.
         conversion: seconds that its conversions took.
         samples: seconds of calls.
+        pairs: seconds of calls of the default, and of its own right before or after.
         found: seconds from the start of the search to the first of them.
         dropped: why it is out; "" while it is not.
     """
@@ -34,6 +39,7 @@ class Trial:
     kernel: Any = None
     conversion: float = 0.0
     samples: list[float] = field(default_factory=list)
+    pairs: list[tuple[float, float]] = field(default_factory=list)
     dropped: str = ""
     found: float = 0.0
 
@@ -67,9 +73,42 @@ class Trial:
         """Whether it is faster than another by more than both medians are in doubt."""
         return self.cost(uses) + self.doubt < other.cost(uses) - other.doubt
 
+    @property
+    def compared(self) -> bool:
+        """Whether it was measured in turns with the default often enough."""
+        return len(self.pairs) >= FEWEST
+
+    def gain(self, uses: float) -> float:
+        """The default's time over its cost: the median of pairs, which other work hits alike."""
+        return median(self._ratios(uses))
+
+    def is_faster(self, default: Trial, uses: float) -> bool:
+        """Whether it is clearly faster than the default, also on a busy machine."""
+        share = self.conversion / uses
+        own = [seconds + share for seconds in self.samples]
+        return clearly_faster(self._ratios(uses), default.samples, own)
+
+    def _ratios(self, uses: float) -> list[float]:
+        return [default / (own + self.conversion / uses) for default, own in self.pairs]
+
     def release(self) -> None:
         """Let go of the kernel and the converted operands."""
         self.kernel = self.statement = None
+
+
+def clearly_faster(ratios: Sequence[float], default: Sequence[float], own: Sequence[float]) -> bool:
+    """Whether one of two is clearly faster, though other programs may run beside them.
+
+    Three of four pairs of calls say so. And the least disturbed calls do not say the contrary: a
+    neighbour may slow one of them down more than the other, such as one with more threads.
+
+    Args:
+        ratios: of pairs of calls, one right after the other: the default's seconds over its own.
+        default: seconds of all calls of the default.
+        own: seconds of all its own.
+    """
+    clear = float(np.quantile(ratios, 0.25)) > CLEARLY
+    return clear and CLEARLY * min(default) > min(own)
 
 
 def agree(got: Any, want: Any) -> bool:

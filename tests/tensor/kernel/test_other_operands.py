@@ -65,3 +65,22 @@ def test_an_array_of_floats_for_bools() -> None:
         np.testing.assert_array_equal(kernel(x=2 * x).to_numpy(), [2, 0, 6])
         with pytest.raises(ow.ShapeError, match="bool"):
             kernel(b=np.ones(3))
+
+
+def test_a_gpus_kernel_takes_other_extents_than_those_compiled_in() -> None:
+    """Recipes for a GPU count columns, and the terms of a sampled product."""
+    rng = np.random.default_rng(9)
+    dense = np.where(rng.random((N, N)) < 0.4, rng.random((N, N)), 0)
+    A, X = ow.tensor(dense, format=ow.CSR), ow.tensor(rng.random((N, 8)))
+    Z = ow.tensor(rng.random((N, 8)))
+    product = ow.parse("C(i,k) = A(i,j) * X(j,k)", C=ow.empty((N, 8)), A=A, X=X)
+    sampled = ow.parse(
+        "S(i,j) = A(i,j) * X(i,k) * Z(j,k)", S=ow.empty((N, N), format="CSR"), A=A, X=X, Z=Z
+    )
+    for stmt in (product, sampled):
+        assert "MaxExact" in stmt.default_schedule("cuda-emulated")
+    multiply, sample = (stmt.compile("cuda-emulated") for stmt in (product, sampled))
+    for columns in (8, 3, 12):
+        x, z = rng.random((2, N, columns))
+        np.testing.assert_allclose(multiply(X=x).to_numpy(), dense @ x)
+        np.testing.assert_allclose(sample(X=x, Z=z).to_numpy(), dense * (x @ z.T))

@@ -10,7 +10,8 @@ import numpy as np
 
 from openwork.errors import DataError, InternalError, OpenworkError
 from openwork.index.nodes import IndexVar, TensorVar
-from openwork.loops.nodes import relations_of
+from openwork.loops.nodes import Forall, OutputRaceStrategy, ParallelUnit, relations_of
+from openwork.loops.plan.blocks import extents_of_blocks
 from openwork.loops.plan.plan import Plan
 from openwork.loops.provenance import Provenance
 from openwork.loops.relations import (
@@ -21,8 +22,10 @@ from openwork.loops.relations import (
     Fuse,
     Pos,
     Relation,
+    Split,
 )
 from openwork.runtime.storage import Array, Storage
+from openwork.tree import walk
 
 _MOST_PAIRS = 2**62
 
@@ -80,26 +83,33 @@ class Promises:
 
     def hold(self, extents: Mapping[IndexVar, int]) -> bool:
         """Whether the bounds hold, as far as that is known before the kernel runs."""
-        try:
-            for bound in self._bounds:
-                self._check(bound, extents)
-        except DataError:
-            return False
-        return True
+        return self.broken(extents, unknown=False) is None
+
+    def broken(self, extents: Mapping[IndexVar, int], unknown: bool) -> Bound | None:
+        """The first bound that does not hold; `unknown`: or that only data decides."""
+        for bound in self._bounds:
+            size = self._count(bound.parent, extents)
+            if unknown if size is None else not _holds(bound, size):
+                return bound
+        return None
+
+    def _count(self, var: IndexVar, extents: Mapping[IndexVar, int]) -> int | None:
+        """How many values a variable has, from 0 on; None where a kernel finds out."""
+        var = self._provenance.unrenamed(var)
+        match self._provenance.above.get(var):
+            case None:
+                return extents.get(var)
+            case Split(parent=parent, outer=outer, factor=factor) if var == outer:
+                whole = self._count(parent, extents)
+                return None if whole is None else -(-whole // factor)
+        return None
 
     def _check(self, bound: Bound, extents: Mapping[IndexVar, int]) -> None:
         var = self._provenance.unrenamed(bound.parent)
         if var in self._provenance.above:
-            return  # known only inside the kernel, which checks it
-        size, value = extents[var], bound.value
-        holds = {
-            BoundType.MaxExact: size == value,
-            BoundType.MaxConstraint: size <= value,
-            BoundType.MinExact: value == 0,
-            BoundType.MinConstraint: value <= 0,
-            BoundType.Divisible: size % max(value, 1) == 0,
-        }[bound.kind]
-        if not holds:
+            return  # the kernel checks it
+        size = extents[var]
+        if not _holds(bound, size):
             raise DataError(
                 f"{bound} does not hold: {var} has extent {size}",
                 code="E507",
@@ -161,6 +171,47 @@ class Promises:
                 last = self._provenance.underived(parent)[-1]
                 return operands[access.tensor.name].positions(access.level_vars.index(last))
         raise InternalError(f"the size of {var} is not known before the kernel runs")
+
+
+def _holds(bound: Bound, size: int) -> bool:
+    """Whether a bound holds for a variable of values from 0 to below `size`."""
+    value = bound.value
+    return {
+        BoundType.MaxExact: size == value,
+        BoundType.MaxConstraint: size <= value,
+        BoundType.MinExact: value == 0,
+        BoundType.MinConstraint: value <= 0,
+        BoundType.Divisible: size % max(value, 1) == 0,
+    }[bound.kind]
+
+
+def has_bounds(plan: Plan) -> bool:
+    """Whether a schedule promises bounds."""
+    return any(isinstance(relation, Bound) for relation in relations_of(plan.loops))
+
+
+def bounds_hold(plan: Plan, extents: Mapping[IndexVar, int | None]) -> bool:
+    """Whether all bounds hold for these extents; not if only data decides one."""
+    known = {var: size for var, size in extents.items() if size is not None}
+    if all(block.var in known for block in plan.blocks):
+        known = extents_of_blocks(known, plan.blocks)
+    return Promises(plan, {}).broken(known, unknown=True) is None
+
+
+def ignores_races(plan: Plan) -> bool:
+    """Whether nothing but a promise prevents races of a loop's iterations."""
+    return any(isinstance(loop, Forall) and _ignores_races(loop) for loop in walk(plan.loops))
+
+
+def _ignores_races(loop: Forall) -> bool:
+    """Whether a loop ignores races, without atomic updates further in."""
+    if loop.tag is None or loop.tag.race is not OutputRaceStrategy.IgnoreRaces:
+        return False
+    tags = [inner.tag for inner in walk(loop.body) if isinstance(inner, Forall) and inner.tag]
+    atomic = any(
+        tag.race is OutputRaceStrategy.Atomics or tag.unit is ParallelUnit.GPUGroup for tag in tags
+    )
+    return not (loop.tag.unit.on_gpu and atomic)
 
 
 def broken_bound(plan: Plan) -> DataError:
