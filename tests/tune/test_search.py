@@ -510,6 +510,8 @@ def test_a_record_with_an_illegal_schedule_is_passed_over(pretend: Any) -> None:
         ({"budget": -1}, "E303"),
         ({"budget": float("nan")}, "E303"),
         ({"uses": 0}, "E303"),
+        ({"uses": "often"}, "E303"),
+        ({"seed": [1]}, "E303"),
         ({"memory": 0.5}, "E303"),
         ({"target": "tpu"}, "E606"),
     ],
@@ -539,9 +541,15 @@ def test_schedules_of_ones_own_join_the_space(pretend: Any) -> None:
         yield "split(nobody,i0,i1,2)"  # does not apply
 
     pretend(lambda schedule, format: 0.5 if "split(i,i0,i1,2)" in schedule else 1.0)
-    best = ow.tune.search(spmv(), 600, over=("schedule",), more=[twos])
-    assert "split(i,i0,i1,2)" in best.text
-    assert {"twos"} <= {t.candidate.origin for t in best.trials}
+    for more in ([twos], twos):
+        best = ow.tune.search(spmv(), 600, over=("schedule",), more=more)
+        assert "split(i,i0,i1,2)" in best.text and best.source == "measured"
+        assert {"twos"} <= {t.candidate.origin for t in best.trials}
+        assert "split(nobody,i0,i1,2)  (there is no loop over nobody)" in best.table()
+    for wrong in (["order(i,j)"], [lambda stmt: [7]]):
+        with pytest.raises(ow.ScheduleError) as caught:
+            ow.tune.search(spmv(), 600, over=("schedule",), more=wrong)
+        assert caught.value.code == "E303"
 
 
 def test_an_own_schedule_is_a_candidate(pretend: Any) -> None:

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
-from itertools import islice, product
+from itertools import chain, islice, product
 from math import inf
 from time import perf_counter
 from typing import Any
@@ -76,7 +76,7 @@ def search(
     exhaustive: bool = False,
     cold: bool = False,
     again: bool = False,
-    more: Iterable[Dimension] = (),
+    more: Iterable[Dimension] | Dimension = (),
     progress: bool | None = None,
 ) -> Best:
     """Find the fastest schedule and formats for a statement, by measuring.
@@ -97,7 +97,8 @@ def search(
         exhaustive: every schedule with every format, instead of with the best formats.
         cold: measure with caches that hold something else.
         again: measure even if the result is known.
-        more: further schedules: functions from a statement to statements, or texts.
+        more: further schedules: functions from a statement to statements, or texts. No record
+            answers such a search, for a function may have changed.
         progress: show a line with the best so far; by default on a terminal.
 
     Raises:
@@ -119,11 +120,16 @@ def search(
             hint="ow.tune.search(ow.parse(text, A=A, x=x))",
         )
     settings = Settings(
-        budget, over, target, uses, seed, memory, exhaustive, cold, tuple(more), progress
+        budget, over, target, uses, seed, memory, exhaustive, cold, dimensions(more), progress
     )
     made = Search.of(stmt, settings)
-    known = None if again else made.recalled()
+    known = None if again or settings.more else made.recalled()
     return made.run() if known is None else known
+
+
+def dimensions(more: Iterable[Dimension] | Dimension) -> tuple[Dimension, ...]:
+    """The user's dimensions of the space, or the only one."""
+    return (more,) if callable(more) else tuple(more)
 
 
 @frozen
@@ -155,8 +161,19 @@ class Settings:
             )
         for name, bound in least.items():
             value = getattr(self, name)
-            if not value >= bound or value != value:
-                raise ScheduleError(f"{name}={value!r} is too small: at least {bound}", code="E303")
+            if not isinstance(value, int | float | np.number) or not value >= bound:
+                raise ScheduleError(
+                    f"{name}={value!r} is not a number of at least {bound}", code="E303"
+                )
+        if not isinstance(self.seed, int):
+            raise ScheduleError(f"seed={self.seed!r} is not an integer", code="E303")
+        for each in self.more:
+            if not callable(each):
+                raise ScheduleError(
+                    f"more has {each!r}, not a function",
+                    code="E303",
+                    hint='more=[lambda stmt: ["split(i,i0,i1,8)"]]',
+                )
 
     @property
     def asked(self) -> str:
@@ -398,7 +415,7 @@ class Search:
         share = 1.0 if self.settings.exhaustive else _ENUMERATED
         gpu, until = self.target.gpu, perf_counter() + share * self.budget
         found: list[Candidate] = []
-        for made, name in schedules(stmt, gpu, self.settings.more):
+        for made, name in chain(self.of_ones_own(stmt, formats), schedules(stmt, gpu)):
             if found and perf_counter() > until:
                 break
             candidate = Candidate(made.commands, formats, name)
@@ -406,6 +423,25 @@ class Search:
             found.append(candidate)
         self.rng.shuffle(found)
         return found
+
+    def of_ones_own(
+        self, stmt: Statement, formats: tuple[tuple[str, str], ...]
+    ) -> Iterator[tuple[Statement, str]]:
+        """The user's schedules; the table says why one does not apply."""
+        for dimension in self.settings.more:
+            name = getattr(dimension, "__name__", "more")
+            given = dimension(stmt)
+            for each in (given,) if isinstance(given, str | Statement) else given:
+                if not isinstance(each, str | Statement):
+                    raise ScheduleError(
+                        f"{name} gave {each!r}, neither a statement nor a text", code="E303"
+                    )
+                try:
+                    yield (stmt.schedule(each) if isinstance(each, str) else each), name
+                except ScheduleError as error:
+                    text = each if isinstance(each, str) else each.commands
+                    made = Candidate(text, formats, name)
+                    self.trials.append(Trial(made, dropped=error.message))
 
     def formats(self) -> list[Candidate]:
         """The formats of sparse operands that take little enough memory."""

@@ -20,20 +20,12 @@ Dimension = Callable[[Statement], Iterable["Statement | str"]]
 Recipe = Callable[[Statement], Statement]
 
 
-def schedules(
-    stmt: Statement, gpu: bool, more: Iterable[Dimension] = ()
-) -> Iterator[tuple[Statement, str]]:
+def schedules(stmt: Statement, gpu: bool) -> Iterator[tuple[Statement, str]]:
     """A statement under schedules, each once, with the name of the recipe it comes from.
 
     One of each recipe comes first, then the next of each: there may be no time for all.
     """
     seen = {""}
-    for dimension in more:
-        for made in dimension(stmt):
-            found = _made(lambda made=made: _scheduled(stmt, made))  # type: ignore[misc]
-            if found is not None and found.commands not in seen:
-                seen.add(found.commands)
-                yield found, getattr(dimension, "__name__", "more")
     recipes: dict[str, list[tuple[str, Recipe]]] = {}
     for name, recipe in _recipes_for_gpu() if gpu else _recipes_for_cpu():
         recipes.setdefault(name, []).append((name, recipe))
@@ -65,10 +57,6 @@ def buckets(stmt: Statement, statistics: Mapping[str, Statistics], formats: bool
         if formats:
             yield f"bucket({row[0]},{mean}=ELL)"
         return
-
-
-def _scheduled(stmt: Statement, made: Statement | str) -> Statement:
-    return stmt.schedule(made) if isinstance(made, str) else made
 
 
 def _made(make: Callable[[], Statement]) -> Statement | None:

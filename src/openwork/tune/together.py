@@ -13,7 +13,7 @@ from openwork.tensor.learnt import Signature
 from openwork.tensor.statement import Statement
 from openwork.tune.best import Best
 from openwork.tune.candidate import Candidate
-from openwork.tune.search import Search, Settings
+from openwork.tune.search import Search, Settings, dimensions
 from openwork.tune.trial import Trial
 
 _APART = 0.6  # of the budget: each statement by itself; then candidates of one for all
@@ -76,7 +76,7 @@ def search_all(stmts: Sequence[Statement], budget: float = 10.0, **options: Any)
     if not stmts:
         raise ScheduleError("there are no statements to search for", code="E303")
     options.pop("again", None)  # all are measured in any case
-    settings = Settings(budget, **{**options, "more": tuple(options.get("more", ()))})
+    settings = Settings(budget, **{**options, "more": dimensions(options.get("more", ()))})
     end = perf_counter() + budget
     searches = [Search.of(stmt, settings) for stmt in stmts]
     signatures = [search.signature() for search in searches]
