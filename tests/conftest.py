@@ -65,6 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Schedules as on any machine; `OPENWORK_TEST_GATHERS=1` as on one that gathers fast.
     fast = os.environ.get("OPENWORK_TEST_GATHERS") == "1"
     machine.gathers_are_fast = lambda: fast
+    machine.has_masked_gathers = lambda: fast
     machine.selects_stay = lambda: False
     emulator.OPTIMIZE = os.environ.get("OPENWORK_EMULATED_OPTIMIZE", "-O0")
     if QUICK == tinycc.LEVEL:

@@ -121,9 +121,12 @@ def started(
     return Draft(assignment, planned, (), decisions, replan, stages=stages)
 
 
-def scheduled_for_cpu(start: Draft, cpu: Cpu) -> Draft:
-    """Loops for a CPU: the user's schedule, else the default."""
-    return _scheduled(lambda: start if start.commands else default_cpu(start, cpu))
+def scheduled_for_cpu(start: Draft, cpu: Cpu, runs: Mapping[str, float]) -> Draft:
+    """Loops for a CPU: the user's schedule, else the default.
+
+    `runs`: the mean entries of a run of the operands that have data, by name.
+    """
+    return _scheduled(lambda: start if start.commands else default_cpu(start, cpu, runs))
 
 
 def scheduled_for_gpu(

@@ -19,6 +19,18 @@ def entries_of(assignment: Assignment) -> dict[str, float]:
     return {name: float(storage.nnz) for name, storage in _stored(assignment)}
 
 
+def runs_of(assignment: Assignment) -> dict[str, float]:
+    """How many entries a run on the last level has, on average, of the tensors that have data.
+
+    That is the mean length of a matrix's rows, without a look at them.
+    """
+    found = {}
+    for name, storage in _stored(assignment):
+        runs = storage.positions(len(storage.levels) - 2)
+        found[name] = storage.nnz / max(1, runs)
+    return found
+
+
 def stored_in(assignment: Assignment) -> dict[str, Storage]:
     """The data of the tensors that have some, by name."""
     return dict(_stored(assignment))

@@ -39,7 +39,7 @@ from openwork.tensor.kernel.promises import bounds_hold, has_bounds, ignores_rac
 from openwork.tensor.kernel.target import Loader, Target
 from openwork.tensor.kernel.targets import find_target
 from openwork.tensor.learnt import Signature, compared_schedules, said_of
-from openwork.tensor.measure import entries_of, statistics_of, stored_in
+from openwork.tensor.measure import entries_of, runs_of, statistics_of, stored_in
 from openwork.tensor.operand import Operand
 from openwork.tensor.result_format import (
     inferred,
@@ -106,7 +106,7 @@ class Statement(Schedulable, Generic[R]):
     @cached_property
     def _planned(self) -> Draft:
         """The scheduled loops for a CPU."""
-        return scheduled_for_cpu(self._draft, this_cpu())
+        return scheduled_for_cpu(self._draft, this_cpu(), runs_of(self._assignment))
 
     def _planned_for(self, target: Target, exact: bool) -> Draft:
         """The loops for a target; `exact`: a default schedule without atomics."""

@@ -80,6 +80,7 @@ def _recipes_for_cpu() -> Iterator[tuple[str, Recipe]]:
     for chunk in (16, 64, 256, 1024):
         yield "rows at a time", partial(_rows_at_a_time, chunk=chunk)
     yield "one thread", _serial
+    yield "rows", _rows
     yield "rows in lanes", _rows_in_lanes
     for parts in (16, 64):
         yield "rows by turns", partial(_rows_by_turns, parts=parts)
@@ -128,6 +129,11 @@ def _unrolled(stmt: Statement, factor: int) -> Statement:
 def _rows_at_a_time(stmt: Statement, chunk: int) -> Statement:
     """The outermost loop on threads, which take so many of its values at a time."""
     return stmt.parallelize(_names(stmt)[0], "CPUThread", "NoRaces", chunk=chunk)
+
+
+def _rows(stmt: Statement) -> Statement:
+    """The outermost loop on threads: the default, where that puts no sums into lanes."""
+    return stmt.parallelize(_names(stmt)[0], "CPUThread", "NoRaces")
 
 
 def _rows_in_lanes(stmt: Statement) -> Statement:

@@ -58,7 +58,7 @@ def replayed(start: Draft, chosen: Draft) -> Draft:
 @pytest.mark.parametrize("name", CASES)
 def test_the_default_of_a_cpu_is_its_commands(name: str) -> None:
     start = CASES[name]._draft
-    chosen = default_cpu(start, ANY_CPU)
+    chosen = default_cpu(start, ANY_CPU, {})
     assert chosen.commands
     assert replayed(start, chosen).plan == chosen.plan
     if chosen.otherwise is not None:
@@ -68,7 +68,7 @@ def test_the_default_of_a_cpu_is_its_commands(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_text_of_a_default_reads_back(name: str) -> None:
-    text = ", ".join(map(str, default_cpu(CASES[name]._draft, ANY_CPU).commands))
+    text = ", ".join(map(str, default_cpu(CASES[name]._draft, ANY_CPU, {}).commands))
     assert CASES[name].schedule(text).loops == CASES[name].loops
 
 
@@ -83,7 +83,7 @@ def test_the_choice_for_a_gpu_is_its_commands(name: str, exact: bool) -> None:
 def test_of_several_loops_over_a_variable_the_result_has_the_parallel_one() -> None:
     """The temporary is filled in a loop over i, too, which stays as it is."""
     stmt = parsed("R(j) = A(i,j) - 2", (48,))
-    chosen = default_cpu(stmt._draft, ANY_CPU)
+    chosen = default_cpu(stmt._draft, ANY_CPU, {})
     assert str(chosen.commands[-1]) == "parallelize(j,CPUThread,NoRaces,writes=R)"
     assert "j: parallel over threads, no two iterations write to the same entry" in chosen.decisions
     assert str(chosen.plan.loops).count("CPUThread") == 1

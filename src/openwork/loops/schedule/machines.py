@@ -26,6 +26,8 @@ class Cpu:
     serial_below: int = 20_000  # elements of work, for which starting threads takes too long
     selects: bool = False  # compilers select between two values without a branch, when asked to
     gathers: bool = False  # vectors are gathered with masks, faster than one element at a time
+    fills: bool = False  # ... or filled one element at a time, with masks for the rest of a row
+    least_filled: float = 32  # entries of a row, on average, from which filled vectors pay off
 
 
 ANY_CPU = Cpu()

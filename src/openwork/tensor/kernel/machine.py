@@ -12,16 +12,17 @@ from openwork.recipes.devices.tables import H200, noted_table, write_table
 from openwork.runtime.cache import read_note, write_note
 from openwork.runtime.host import launch
 from openwork.runtime.host.calibration import recall
-from openwork.runtime.host.cpu import gathers_are_fast, selects_stay
+from openwork.runtime.host.cpu import gathers_are_fast, has_masked_gathers, selects_stay
 
 
 @cache
 def this_cpu() -> Cpu:
     """What is known about the CPU: what a calibration measured, else what its flags tell."""
-    cpu = replace(ANY_CPU, selects=selects_stay())
+    fast = gathers_are_fast()
+    cpu = replace(ANY_CPU, selects=selects_stay(), fills=has_masked_gathers() and not fast)
     known = recall()
     if known is None:
-        return replace(cpu, gathers=gathers_are_fast())
+        return replace(cpu, gathers=fast)
     launch.share_from(known.serial_below)
     return replace(cpu, gathers=known.gathers, serial_below=known.serial_below)
 

@@ -11,6 +11,7 @@ Then threads take the outermost loop, or pieces of a sparse result.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -42,11 +43,14 @@ _THREADS = ParallelUnit.CPUThread, OutputRaceStrategy.NoRaces
 _LANES = ParallelUnit.CPUVector, OutputRaceStrategy.NoRaces
 
 
-def default_cpu(draft: Draft, cpu: Cpu) -> Draft:
-    """`draft` with the default schedule, as far as it applies."""
+def default_cpu(draft: Draft, cpu: Cpu, runs: Mapping[str, float]) -> Draft:
+    """`draft` with the default schedule, as far as it applies.
+
+    `runs`: the mean entries of a run, such as a row, of the operands that have data, by name.
+    """
     draft = _side_by_side(_in_lists(draft), cpu)
     draft = _counted_columns(with_lanes(_factored(draft, cpu), cpu), cpu)
-    draft = with_whole_sums(with_gathers(draft, cpu), cpu)
+    draft = with_whole_sums(with_gathers(draft, cpu, runs), cpu)
     if draft.otherwise is not None:
         other = in_pieces(shared_by_threads(draft.otherwise, cpu))
         draft = replace(draft, otherwise=other)

@@ -1,9 +1,13 @@
 """Sums along a sparse operand in vectors, in the default schedule: `y(i) = A(i,j) * x(j)`.
 
-Only where the processor gathers fast. Elsewhere one scalar after the other is faster.
+Where the processor gathers fast, always. Where it does not, vectors are filled element by element,
+which pays off in long rows: to add up the lanes of a vector takes as long as many entries. How long
+rows are is known if the operand has data; else one scalar is summed after the other.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from openwork.errors import ScheduleError
 from openwork.index.nodes import Access, Apply, IndexVar
@@ -15,37 +19,48 @@ from openwork.loops.schedule.machines import Cpu
 _MOST_MODES = 2  # of an operand whose sums are gathered
 
 
-def with_gathers(draft: Draft, cpu: Cpu) -> Draft:
-    """`draft` with sums of gathered products in lanes."""
-    if not cpu.gathers:
+def with_gathers(draft: Draft, cpu: Cpu, runs: Mapping[str, float]) -> Draft:
+    """`draft` with sums of gathered products in lanes.
+
+    `runs`: the mean entries of a run of the operands that have data, by name.
+    """
+    if not (cpu.gathers or cpu.fills):
         return draft
     for path in list(paths(draft.plan.loops)):
-        if not _gathers(path):
+        run = _gathered(path)
+        if run is None:
+            continue
+        var, mean = path.variables[-1], runs.get(run.tensor.name, 0.0)
+        if not cpu.gathers and mean < cpu.least_filled:
             continue
         try:
-            draft = draft.then("parallelize", path.variables[-1], *REDUCED).since(draft)
+            made = draft.then("parallelize", var, *REDUCED).since(draft)
         except ScheduleError:
             continue
+        if not cpu.gathers:
+            long = f"runs of {mean:.0f} entries of {run.tensor}, on average"
+            made = made.said(f"{var}: {long}, are summed in lanes")
+        draft = made
     return draft
 
 
-def _gathers(path: Path) -> bool:
-    """Whether the innermost loop sums the entries of a run, each times elements of vectors."""
+def _gathered(path: Path) -> Access | None:
+    """The operand of whose runs the innermost loop sums the entries, times elements of vectors."""
     assign = path.assign
     if not path.loops or assign.op is None or not assign.op.adds or path.loops[-1].tag is not None:
-        return False
+        return None
     var, dtype = path.variables[-1], assign.lhs.dtype
     if var in assign.lhs.vars or dtype.name not in ("float32", "float64"):
-        return False
+        return None
     if not isinstance(assign.rhs, Apply) or not assign.rhs.op.multiplies:
-        return False
+        return None
     terms = terms_of(assign.rhs, assign.rhs.op)
     if not all(isinstance(t, Access) and t.dtype == dtype for t in terms):
-        return False
+        return None
     accesses = [t for t in terms if isinstance(t, Access)]
     runs = [a for a in accesses if _is_run(a, var)]
     vectors = [a for a in accesses if a.vars == (var,) and a.tensor.format.is_dense]
-    return len(runs) == 1 and len(vectors) == len(accesses) - 1 > 0
+    return runs[0] if len(runs) == 1 and len(vectors) == len(accesses) - 1 > 0 else None
 
 
 def _is_run(access: Access, var: IndexVar) -> bool:
