@@ -11,7 +11,8 @@ import scipy.sparse as sp
 import openwork as ow
 from openwork.tensor.measure import statistics_of
 from openwork.tune.model import Loops, Rates
-from openwork.tune.search import Search, Settings
+from openwork.tune.search import Search
+from openwork.tune.settings import Settings
 from openwork.tune.space import buckets, schedules
 
 RATES = Rates(bytes=1e10, units=4, steps=1e9, atomics=1e8, cache=1e5, line=64)

@@ -11,7 +11,8 @@ from tests.tune.test_search import spmv
 import openwork as ow
 from openwork.tune import together
 from openwork.tune.candidate import Candidate
-from openwork.tune.search import Search, Settings
+from openwork.tune.search import Search
+from openwork.tune.settings import Settings
 from openwork.tune.trial import Trial
 
 

@@ -27,7 +27,6 @@ from openwork.algebra.entries import Entry
 from openwork.errors import OpenworkError, ScheduleError
 from openwork.format.formats import Format, parse_format
 from openwork.format.layouts import AOS
-from openwork.frozen import frozen
 from openwork.index.nodes import TensorVar
 from openwork.runtime import tuning_file
 from openwork.runtime.host.threads import available_cpus
@@ -48,10 +47,10 @@ from openwork.tune.candidate import COPY, Candidate, operands_of
 from openwork.tune.clock import Clock, clock_for
 from openwork.tune.formats import askew, choices, layouts, plain_bytes, text_of
 from openwork.tune.rank import Ranking
+from openwork.tune.settings import DIMENSIONS, Settings, dimensions
 from openwork.tune.space import Dimension, buckets, schedules
 from openwork.tune.trial import Trial, agree
 
-DIMENSIONS = ("schedule", "format", "layout")
 # Parts of the budget by the end of: one change at a time, combinations, their schedules.
 _SCREENED, _COMBINED, _JOINED, _RACED = 0.45, 0.6, 0.75, 0.88
 _ENUMERATED = 0.15  # for writing down the schedules of a statement
@@ -125,64 +124,6 @@ def search(
     made = Search.of(stmt, settings)
     known = None if again or settings.more else made.recalled()
     return made.run() if known is None else known
-
-
-def dimensions(more: Iterable[Dimension] | Dimension) -> tuple[Dimension, ...]:
-    """The user's dimensions of the space, or the only one."""
-    return (more,) if callable(more) else tuple(more)
-
-
-@frozen
-class Settings:
-    """What `search` is asked for; its arguments, but for the statement.
-
-    Raises:
-        ScheduleError: E303 for what is not possible.
-    """
-
-    budget: float = 10.0
-    over: Sequence[str] = DIMENSIONS
-    target: str = "cpu"
-    uses: float = 1000
-    seed: int = 0
-    memory: float = 1.5
-    exhaustive: bool = False
-    cold: bool = False
-    more: tuple[Dimension, ...] = ()
-    progress: bool | None = None
-
-    def __post_init__(self) -> None:
-        over, least = self.over, {"budget": 0.0, "uses": 1.0, "memory": 1.0}
-        if isinstance(over, str) or not over or not set(over) <= set(DIMENSIONS):
-            raise ScheduleError(
-                f"over={over!r} is not a selection of {', '.join(DIMENSIONS)}",
-                code="E303",
-                hint='over=("schedule", "format")',
-            )
-        for name, bound in least.items():
-            value = getattr(self, name)
-            if not isinstance(value, int | float | np.number) or not value >= bound:
-                raise ScheduleError(
-                    f"{name}={value!r} is not a number of at least {bound}", code="E303"
-                )
-        if not isinstance(self.seed, int):
-            raise ScheduleError(f"seed={self.seed!r} is not an integer", code="E303")
-        for each in self.more:
-            if not callable(each):
-                raise ScheduleError(
-                    f"more has {each!r}, not a function",
-                    code="E303",
-                    hint='more=[lambda stmt: ["split(i,i0,i1,8)"]]',
-                )
-
-    @property
-    def asked(self) -> str:
-        """What a record must have been asked for, too, to answer this; besides the budget."""
-        words = [f"over {', '.join(sorted(self.over))}", f"uses {self.uses:g}"]
-        words += [f"memory {self.memory:g}", *(["exhaustive"] if self.exhaustive else [])]
-        words += ["cold"] if self.cold else []
-        words += [f"more {getattr(each, '__name__', 'more')}" for each in self.more]
-        return "; ".join(words)
 
 
 @dataclass

@@ -13,7 +13,8 @@ from openwork.tensor.learnt import Signature
 from openwork.tensor.statement import Statement
 from openwork.tune.best import Best
 from openwork.tune.candidate import Candidate
-from openwork.tune.search import Search, Settings, dimensions
+from openwork.tune.search import Search
+from openwork.tune.settings import Settings, dimensions
 from openwork.tune.trial import Trial
 
 _APART = 0.6  # of the budget: each statement by itself; then candidates of one for all
