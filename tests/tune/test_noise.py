@@ -46,7 +46,7 @@ def found(clock: Clock, *kernels: Kernel) -> tuple[int, float]:
     for trial in search.trials:
         search.sample(trial, 3)
     search.race()
-    search.compare()
+    search.compare(search.finalists())
     best = search.fastest([t for t in search.trials if t.kernel is not None])
     return search.trials.index(best), search.gain(best)
 

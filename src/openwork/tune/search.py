@@ -58,6 +58,7 @@ _ENDLESS = 1e9  # seconds, as records write a budget without a limit
 _HOPELESS = 3.0  # times the best, at first sight
 _FORMATS = 3  # combinations whose schedules are all tried
 _OPTIONS = 2  # formats and layouts of an operand that are combined with others
+_WRONG = "a wrong result: please report it"
 _MEANT = "another result: it stores absent entries as zeros"
 _FINALISTS, _PAIRS = 3, 24  # candidates that are compared with the default, and how often
 _FIRST, _LAST = 3, 24  # samples of a candidate before the first cut, and of the last ones
@@ -264,7 +265,7 @@ class Search:
             if "schedule" in self.settings.over:
                 self.screen(self.joint(), _RACED if exhaustive else _JOINED)
             self.race()
-            self.compare()
+            self.compare(self.checked(self.finalists()))
         except KeyboardInterrupt:
             self.budget = min(self.budget, perf_counter() - self.begun)
             self.say("stopped; the best so far is returned")
@@ -356,9 +357,12 @@ class Search:
         share = 1.0 if self.settings.exhaustive else _ENUMERATED
         gpu, until = self.target.gpu, perf_counter() + share * self.budget
         found: list[Candidate] = []
+        usual = stmt.default_schedule(self.target.name)
         for made, name in chain(self.of_ones_own(stmt, formats), schedules(stmt, gpu)):
             if found and perf_counter() > until:
                 break
+            if made.commands == usual:
+                continue
             candidate = Candidate(made.commands, formats, name)
             self.planned[candidate] = made
             found.append(candidate)
@@ -471,17 +475,23 @@ class Search:
                     trial.dropped = f"slower after {len(trial.samples)} measurements"
                     trial.release()
 
-    def compare(self) -> None:
-        """Measure the fastest in turns with the default, anew: the fastest so far had luck, too.
-
-        The fastest for operands as they are is among them: compilations take it from the record.
-        """
+    def finalists(self) -> list[Trial]:
+        """The fastest so far; among them one for operands as they are, which compilations take."""
         alive = [t for t in self.trials[1:] if t.samples and t.kernel is not None]
         alive.sort(key=lambda t: t.cost(self.uses))
-        stored = [t for t in alive[_FINALISTS:] if not t.candidate.converts]
-        finalists = alive[:_FINALISTS]
-        if all(t.candidate.converts for t in finalists):
-            finalists += stored[:1]
+        found, stored = alive[:_FINALISTS], [t for t in alive if not t.candidate.converts]
+        return list(dict.fromkeys((*found, *stored[:1])))
+
+    def checked(self, trials: list[Trial]) -> list[Trial]:
+        """The trials whose results are still right: repeated calls may race, or do otherwise."""
+        for trial in trials:
+            if not agree(trial.kernel().to_numpy(), self.want):
+                trial.dropped = _WRONG
+                trial.release()
+        return [trial for trial in trials if trial.kernel is not None]
+
+    def compare(self, finalists: list[Trial]) -> None:
+        """Measure some in turns with the default, anew: the fastest so far had luck, too."""
         for _ in range(_PAIRS):
             for trial in finalists:
                 if perf_counter() > self.deadline:
@@ -510,7 +520,7 @@ class Search:
             made = kernel()
             if self.want is not None and not agree(got := made.to_numpy(), self.want):
                 meant = self.stores_absent(operands) and self.zeros_matter(operands, got)
-                trial.dropped = _MEANT if meant else "a wrong result: please report it"
+                trial.dropped = _MEANT if meant else _WRONG
                 return
             trial.kernel = kernel
         except OpenworkError as error:
