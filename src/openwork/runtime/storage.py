@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any, Self
@@ -35,6 +35,23 @@ from openwork.runtime.memory import address, aligned_copy, zeros
 Array = np.ndarray[Any, Any]
 Move = Callable[[Array, Placement, Array, Placement, int], None]  # see `moved`
 Levels = tuple[Mapping[str, Array], ...]  # the index arrays of each level, by their names
+
+
+class ArrayType:
+    """What plain arrays of numbers are alike by: element type, order of modes, and shape.
+
+    Equal ones are one object, which is found by identity: to hash the three takes as long as a
+    small kernel. `element`: what is known of single elements of such arrays.
+    """
+
+    __slots__ = ("dtype", "element", "order", "shape")
+
+    def __init__(self, dtype: DType, order: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        self.dtype, self.order, self.shape = dtype, order, shape
+        self.element: Any = None
+
+
+array_type = lru_cache(maxsize=1 << 14)(ArrayType)
 
 
 @dataclass(eq=False)
@@ -72,23 +89,6 @@ class Storage:
         if isinstance(dtype, Entry):
             values = values.view(dtype.scalar)
         return cls(shape, format, dtype, levels, values, fill)
-
-    def rows(self, array: Array, format: Format) -> Storage:
-        """A contiguous array of elements as this one's, by rows; `format` says so.
-
-        For small arrays: the constructor takes longer than what is done with them.
-        """
-        made = object.__new__(Storage)
-        made.__dict__ = {
-            "shape": array.shape,
-            "format": format,
-            "dtype": self.dtype,
-            "levels": ({},) * array.ndim,
-            "values": array.reshape(-1),
-            "fill": 0,
-            "borrowed": False,
-        }
-        return made
 
     @property
     def elements(self) -> Array:
@@ -316,14 +316,16 @@ class Storage:
         return {}
 
     @cached_property
-    def alike(self) -> tuple[object, ...] | None:
+    def alike(self) -> ArrayType | None:
         """What a plain array of numbers shares with others that kernels take in its place.
 
         None for all other tensors.
         """
         plain = self.format.plain and not isinstance(self.dtype, Entry) and not self.fill
         in_memory = isinstance(self.values, np.ndarray)
-        return (self.dtype, self.format.order, self.shape) if plain and in_memory else None
+        return (
+            array_type(self.dtype, self.format.order, self.shape) if plain and in_memory else None
+        )
 
     @property
     def overhangs(self) -> bool:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from openwork.algebra import operators as ops
 from openwork.format.formats import dense
 from openwork.index.nodes import Access, Apply
-from openwork.runtime.storage import Array, Storage
+from openwork.runtime.storage import Array
 from openwork.tensor.eager import KERNELS, Result, called, run, variables
 from openwork.tensor.exchange.facts import Facts, facts_for
 from openwork.tensor.operand import Operand
 from openwork.tensor.rearrange.broadcast import matmul_layout
 from openwork.tensor.result_format import result_format
+
+T = TypeVar("T", bound=Operand)
 
 
 def matmul(left: Operand, right: Operand) -> Operand:
@@ -32,14 +34,14 @@ def matmul(left: Operand, right: Operand) -> Operand:
     return run("matmul", layout, operands, build, called("matmul", operands))
 
 
-def matmul_again(left: Operand, right: Operand | Array) -> tuple[Storage, Facts] | None:
+def matmul_again(kind: type[T], left: Operand, right: Operand | Array) -> T | None:
     """`left @ right` by the kernel of the product before, if that was much like this one.
 
     A solver has a new vector each time, and cannot wait for it to become a tensor.
     """
     if isinstance(right, np.ndarray) and right.ndim == 1:
         right = np.ascontiguousarray(right)  # a column of a block, which solvers take apart
-    again = KERNELS.again("matmul", (left, right))
+    again = KERNELS.again(kind, "matmul", (left, right))
     if again is not None:
         return again
     if isinstance(right, Operand) and right.storage.alike is None:
@@ -51,7 +53,7 @@ def matmul_again(left: Operand, right: Operand | Array) -> tuple[Storage, Facts]
         known.kernel, known.losses = KERNELS.find(known.key), KERNELS.losses
     kernel = known.kernel
     made: Operand | None = None if kernel is None else kernel.repeated({"A": left, "B": right})
-    return None if made is None or made._storage is None else (made._storage, made._facts)
+    return None if made is None else kind.made(made)
 
 
 @dataclass

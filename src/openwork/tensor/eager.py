@@ -6,21 +6,23 @@ A kernel serves operands of any shape, so a second call with similar operands co
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from openwork.algebra.types import BOOL, DType
 from openwork.format.formats import Format
 from openwork.index.nodes import Access, Assignment, Expr, IndexVar
-from openwork.runtime.memory import address
-from openwork.runtime.storage import Storage
+from openwork.runtime.storage import Storage, array_type
 from openwork.tensor.exchange.facts import Facts, facts_for, facts_of
 from openwork.tensor.operand import Operand
 from openwork.tensor.rearrange.broadcast import Layout, squeeze
 from openwork.tensor.result_format import fill_of
 from openwork.tensor.statement import Statement
 
+T = TypeVar("T", bound=Operand)
+
+_NUMBERS = {bool, int, float, complex}
 _MOST_KERNELS = 512
 _MOST_CALLS = 4096
 _LETTERS = "ABCDEFGHIJKLMNOPQSTUVWXYZ"  # without R, which is the result
@@ -33,7 +35,8 @@ class KernelStore:
     def __init__(self, most: int = _MOST_KERNELS) -> None:
         self._most = most
         self._kernels: dict[Hashable, Any] = {}
-        self._ready: dict[tuple[object, ...], tuple[Any, Facts]] = {}
+        # Calls of kernels by what they compute and the types of the arrays: see `Detached`.
+        self.ready: dict[tuple[object, ...], Any] = {}
         self._latest: dict[tuple[Hashable, Facts], Any] = {}  # kernels for one sparse tensor
         self.losses = 0  # how often kernels were forgotten
 
@@ -77,41 +80,42 @@ class KernelStore:
             self._latest[called[0], operands[0].facts] = kernel
             return
         numbers = [isinstance(each, type) for each in called[1:]]
-        ready = warm.detached([o.storage for o in operands], numbers, made.storage)
+        ready = warm.detached([o.storage for o in operands], numbers, made)
         if ready is not None:
-            while len(self._ready) >= _MOST_CALLS:
-                self._ready.pop(next(iter(self._ready), ()), None)
-            self._ready[called] = ready, made.facts
+            while len(self.ready) >= _MOST_CALLS:
+                self.ready.pop(next(iter(self.ready), ()), None)
+            self.ready[called] = ready
 
-    def again(self, what: Hashable, args: Sequence[Any]) -> tuple[Storage, Facts] | None:
+    def again(self, kind: type[T], what: Hashable, args: Sequence[Any]) -> T | None:
         """The result of the operation `what`, if it ran on arrays and numbers like these before.
 
-        On small arrays, finding the kernel takes far longer than running it.
+        On small arrays, finding the kernel takes far longer than running it. `kind`: the class of
+        operand that is made.
         """
         key: list[object] = [what]
         given: list[Any] = []
-        held: list[Any] = []  # alive until the kernel has run
         for arg in args:
-            if isinstance(arg, Operand):
+            type_of = type(arg)
+            if type_of in _NUMBERS:
+                key.append(type_of)
+                given.append(arg)
+            elif isinstance(arg, Operand):
                 storage = arg._storage
                 if storage is None or storage.alike is None:
                     return None
                 key.append(storage.alike)
-                given.append(storage.pointers[-1])
-                held.append(storage)
-            elif type(arg) is np.ndarray:
+                given.append(storage.values)
+            elif type_of is np.ndarray:
                 if not arg.flags.carray or arg.dtype == BOOL:  # whose bytes may be other numbers
                     return None
-                key.append((arg.dtype, tuple(range(arg.ndim)), arg.shape))
-                given.append(address(arg))
+                key.append(array_type(arg.dtype, tuple(range(arg.ndim)), arg.shape))
+                given.append(arg)
             else:
-                key.append(type(arg))
+                key.append(type_of)
                 given.append(arg.item() if isinstance(arg, np.generic) else arg)
-        ready = self._ready.get(tuple(key))
-        if ready is None:
-            return None
-        storage = ready[0](given)
-        return None if storage is None else (storage, ready[1])
+        call = self.ready.get(tuple(key))
+        made: T | None = None if call is None else call(kind, *given)
+        return made
 
     def repeat(self, what: Hashable, operand: Operand) -> Operand | None:
         """The result of the operation `what` on a sparse tensor, if it was the same before.
@@ -135,7 +139,7 @@ class KernelStore:
     def clear(self) -> None:
         """Forget all kernels."""
         self._kernels.clear()
-        self._ready.clear()
+        self.ready.clear()
         self._latest.clear()
         self.losses += 1
 

@@ -60,9 +60,9 @@ def elementwise(operation: Operation, args: Sequence[Any]) -> Operand:
     A number becomes a scalar operand, so that `2 * A` and `3 * A` share a kernel; unless its value
     decides whether the result is sparse, as in `A ** 2`.
     """
-    again = KERNELS.again(operation, args)
+    again = KERNELS.again(Operand, operation, args)
     if again is not None:
-        return Operand("", again[0].shape, again[1], again[0])
+        return again
     op = operation.op
     kinds = tuple(arg.facts.dtype if isinstance(arg, Operand) else _kind(arg) for arg in args)
     types = _types(operation, kinds)

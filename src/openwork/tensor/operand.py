@@ -22,12 +22,22 @@ def auto_name() -> str:
     return f"T{next(_numbers)}"
 
 
+class _Named:
+    """The name of a result, which gets one when somebody asks: most are never asked."""
+
+    def __get__(self, operand: Operand, _: type) -> str:
+        operand._name = name = auto_name()
+        return name
+
+
 class Operand:
     """An operand or a result of a kernel.
 
     Eager operations create plain ones, for statements that serve any data. Users hold a `Tensor`,
     which also records statements, and computes them when its arrays are read.
     """
+
+    _name: str = _Named()  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -40,6 +50,14 @@ class Operand:
         self._shape = tuple(shape)
         self._facts = facts
         self._storage = storage
+
+    @classmethod
+    def made(cls, operand: Operand) -> Self:
+        """An operand over a kernel's result, under a new name."""
+        made = object.__new__(cls)  # in less time than by the constructor
+        made._shape, made._facts = operand._shape, operand._facts
+        made._storage = operand._storage
+        return made
 
     @property
     def name(self) -> str:

@@ -99,9 +99,9 @@ def reduction(
         what = name, axis, dtype.str if isinstance(dtype, np.dtype) else None
         what = what if dtype is None or what[2] else None
     if what is not None:
-        again = KERNELS.again(what, (operand,))
+        again = KERNELS.again(Operand, what, (operand,))
         if again is not None:
-            return Operand(operand.name, again[0].shape, again[1], again[0])
+            return again
         made = KERNELS.repeat(what, operand)
         if made is not None:
             return made
@@ -178,9 +178,9 @@ def _nested(op: Op, over: Sequence[IndexVar], element: Expr) -> Expr:
 
 def trace(operand: Operand) -> Operand:
     """The sum of the diagonal of a square matrix whose absent entries are zero."""
-    again = KERNELS.again("trace", (operand,))
+    again = KERNELS.again(Operand, "trace", (operand,))
     if again is not None:
-        return Operand(operand.name, again[0].shape, again[1], again[0])
+        return again
     kind = _type_of(ops.ADD, operand.facts.dtype)
 
     def build(accesses: Sequence[Access]) -> Result:
@@ -194,9 +194,9 @@ def trace(operand: Operand) -> Operand:
 def root_of_squares(operand: Operand, axis: Axis) -> Operand:
     """The length of vectors of real numbers, whose absent entries are zero."""
     simple = axis is None or type(axis) is int
-    again = KERNELS.again(("length", axis), (operand,)) if simple else None
+    again = KERNELS.again(Operand, ("length", axis), (operand,)) if simple else None
     if again is not None:
-        return Operand(operand.name, again[0].shape, again[1], again[0])
+        return again
     modes, kind = Modes.of(operand, axis, False), operand.facts.dtype
 
     def build(accesses: Sequence[Access]) -> Result:
@@ -288,9 +288,9 @@ def _mean_of_array(operand: Operand, axis: Axis) -> Operand:
     storage = operand.storage
     count = float(storage.shape[axis] if isinstance(axis, int) else storage.values.size)
     given = operand, count
-    again = KERNELS.again(("mean", axis), given)
+    again = KERNELS.again(Operand, ("mean", axis), given)
     if again is not None:
-        return Operand(operand.name, again[0].shape, again[1], again[0])
+        return again
     modes, kind = Modes.of(operand, axis, False), storage.dtype
 
     def build(accesses: Sequence[Access]) -> Result:

@@ -31,6 +31,13 @@ from openwork.index.nodes import Access, Apply, Assignment, Expr
 from openwork.index.terms import Single, Term, any_terms, applied, as_expr, as_variable, element
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Array, Storage, as_complex
+from openwork.tensor.again import (
+    function_once_more,
+    mean_once_more,
+    method_of_two,
+    once_more,
+    operators,
+)
 from openwork.tensor.arithmetic import matmul, matmul_again
 from openwork.tensor.convert.convert import convert
 from openwork.tensor.convert.pack import to_numbers, unpack
@@ -78,22 +85,6 @@ class Tensor(Overloaded["Tensor"], Operand):
         return cls(called, storage.shape, facts_of(storage), storage)
 
     @classmethod
-    def made(cls, operand: Operand) -> Self:
-        """A tensor over a kernel's result, under a new name."""
-        made = object.__new__(cls)  # in less time than by the constructor
-        made._name, made._shape = auto_name(), operand._shape
-        made._facts, made._storage = operand._facts, operand._storage
-        return made
-
-    @classmethod
-    def _again(cls, storage: Storage, facts: Facts) -> Self:
-        """A tensor over the result of a repeated call, in less time than by the constructor."""
-        made = object.__new__(cls)
-        made._name, made._shape = auto_name(), storage.shape
-        made._facts, made._storage = facts, storage
-        return made
-
-    @classmethod
     def wrap(cls, obj: object) -> Self:
         """A foreign array or number as the operand of one call, without a copy if possible."""
         name = auto_name()
@@ -123,9 +114,9 @@ class Tensor(Overloaded["Tensor"], Operand):
         """
         storage = self._storage
         if storage is not None and self._shape:
-            found = window(storage, index)
+            found = window(type(self), storage, index)
             if found is not None:
-                return self._again(*found)
+                return found
         variables = index if isinstance(index, tuple) else (index,)
         if not (variables or self.order):
             return Single(self.__openwork_access__(()))
@@ -334,9 +325,9 @@ class Tensor(Overloaded["Tensor"], Operand):
 
     def __matmul__(self, other: object) -> Self:
         if isinstance(other, (np.ndarray, Tensor)):
-            again = matmul_again(self, other)
+            again = matmul_again(type(self), self, other)
             if again is not None:
-                return self._again(*again)
+                return again
         operand = self._operand(other)
         return operand if operand is NotImplemented else self.made(matmul(self, operand))
 
@@ -373,9 +364,9 @@ class Tensor(Overloaded["Tensor"], Operand):
 
     def __openwork_apply__(self, op: Op, args: Sequence[object]) -> Any:
         """`op` element by element; NotImplemented where Python should try something else."""
-        again = KERNELS.again(operation(op), args)
+        again = KERNELS.again(type(self), operation(op), args)
         if again is not None:
-            return self._again(*again)
+            return again
         if not all([isinstance(arg, ARGUMENTS) for arg in args]):
             if any_terms(args):
                 return applied(op, *args)
@@ -431,8 +422,8 @@ class Tensor(Overloaded["Tensor"], Operand):
         column = type(x) is np.ndarray and x.ndim == 2 and x.shape[1] == 1
         if column:  # as SciPy multiplies by a block, one after the other
             x = x[:, 0]
-        again = matmul_again(self, x) if type(x) is np.ndarray else None
-        storage = None if again is None else again[0]
+        again = matmul_again(type(self), self, x) if type(x) is np.ndarray else None
+        storage = None if again is None else again._storage
         if storage is not None and storage.alike and storage.format.order in ((0,), (0, 1)):
             made: Array = storage.values.reshape(storage.shape)
         else:
@@ -481,20 +472,17 @@ class Tensor(Overloaded["Tensor"], Operand):
         >>> tensor([[1.0, 2.0], [3.0, 4.0]]).sum(axis=0).to_numpy()
         array([4., 6.])
         """
-        _without(out)
-        return self.made(reduction("sum", self, axis, keepdims, dtype))
+        return self._reduced("sum", axis, out, keepdims, dtype)
 
     def prod(
         self, axis: Axis = None, dtype: object = None, out: None = None, keepdims: bool = False
     ) -> Self:
         """The product over modes; one absent zero makes it zero, even beside NaN."""
-        _without(out)
-        return self.made(reduction("prod", self, axis, keepdims, dtype))
+        return self._reduced("prod", axis, out, keepdims, dtype)
 
     def min(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
         """The least element over modes, absent ones included."""
-        _without(out)
-        return self.made(reduction("min", self, axis, keepdims))
+        return self._reduced("min", axis, out, keepdims)
 
     def max(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
         """The greatest element over modes, absent ones included.
@@ -503,23 +491,24 @@ class Tensor(Overloaded["Tensor"], Operand):
         >>> tensor([[-1, 0], [-2, -3]], format="CSR").max(axis=1).to_numpy()
         array([ 0, -2])
         """
-        _without(out)
-        return self.made(reduction("max", self, axis, keepdims))
+        return self._reduced("max", axis, out, keepdims)
 
     def any(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
         """Whether some element over modes is not zero."""
-        _without(out)
-        return self.made(reduction("any", self, axis, keepdims))
+        return self._reduced("any", axis, out, keepdims)
 
     def all(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
         """Whether no element over modes is zero."""
-        _without(out)
-        return self.made(reduction("all", self, axis, keepdims))
+        return self._reduced("all", axis, out, keepdims)
 
     def mean(
         self, axis: Axis = None, dtype: object = None, out: None = None, keepdims: bool = False
     ) -> Self:
         """The arithmetic mean over modes."""
+        if dtype is None and not keepdims and type(axis) in _ONE_AXIS:
+            again = mean_once_more(self, axis)  # type: ignore[arg-type]
+            if again is not None and out is None:
+                return again
         _without(out)
         return self.made(mean(self, axis, keepdims, dtype))
 
@@ -547,6 +536,16 @@ class Tensor(Overloaded["Tensor"], Operand):
         """The standard deviation over modes."""
         return self.var(axis, dtype, out, ddof, keepdims)._applied(ops.SQRT)
 
+    def _reduced(
+        self, name: str, axis: Axis, out: object, keepdims: bool, dtype: object = None
+    ) -> Self:
+        if dtype is None and out is None and not keepdims and type(axis) in _ONE_AXIS:
+            again = once_more((name, axis, None), self)
+            if again is not None:
+                return again
+        _without(out)
+        return self.made(reduction(name, self, axis, keepdims, dtype))
+
     def argmin(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Self:
         """The first coordinate of the least element, along a mode, or in row-major order."""
         _without(out)
@@ -572,7 +571,14 @@ class Tensor(Overloaded["Tensor"], Operand):
     @property
     def T(self) -> Self:
         """The tensor with its modes reversed; the arrays are shared."""
-        return self._turned(tuple(range(self.order))[::-1])
+        storage = self._storage
+        turned = None if storage is None else storage.permuted.get(_REVERSED[len(self._shape)])
+        if turned is None:
+            return self._turned(_REVERSED[len(self._shape)])
+        made = object.__new__(type(self))  # in less time than by the constructor
+        made._name, made._shape = f"{self._name}_T", turned.shape
+        made._facts, made._storage = self._facts.reversed, turned
+        return made
 
     @property
     def mT(self) -> Self:
@@ -654,6 +660,10 @@ class Tensor(Overloaded["Tensor"], Operand):
 
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: object = None) -> Self:
         """The sum of the diagonal."""
+        if offset == 0 and axis1 == 0 and axis2 == 1 and dtype is None:
+            again = once_more("trace", self)
+            if again is not None:
+                return again
         simple = (offset, axis1, axis2) == (0, 0, 1) and dtype is None and not self.fill
         if simple and self.order == 2 and len(set(self.shape)) == 1 and self.device == "cpu":
             return self.made(trace(self))
@@ -758,6 +768,10 @@ class Tensor(Overloaded["Tensor"], Operand):
         >>> tensor([1.0, 2.5]).sum().item()
         3.5
         """
+        storage = self._storage
+        if not place and storage is not None and storage.alike and storage.values.size == 1:
+            number: Number = storage.values.item()
+            return number
         if place and self.order:
             place = place[0] if type(place[0]) is tuple else place
             chosen = self if len(place) == self.order else self.ravel()
@@ -781,7 +795,8 @@ class Tensor(Overloaded["Tensor"], Operand):
         return self.item()
 
     def __float__(self) -> float:
-        return float(self._number())  # Python refuses complex numbers itself
+        number: Any = self._number() if self._shape else self.item()
+        return float(number)  # Python refuses complex numbers itself
 
     def __int__(self) -> int:
         return int(self._number())
@@ -967,6 +982,10 @@ class Tensor(Overloaded["Tensor"], Operand):
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **more: Any
     ) -> Any:
         """NumPy's universal functions, by our operators: `np.sqrt(A)`, `np.add(A, B)`."""
+        if method == "__call__" and out is None and not more:
+            again = function_once_more(ufunc, inputs)
+            if again is not None:
+                return again
         return by_ufunc(self, ufunc, method, inputs, out, more)
 
     def __array_function__(
@@ -1072,6 +1091,14 @@ class Tensor(Overloaded["Tensor"], Operand):
             return f"<Tensor {self.name}: {size} {self.dtype}, {self.format!r}, {why}>"
         value = f" = {self.item()}" if not self.order else ""
         return f"<Tensor {self.name}: {summary(storage)}{value}>"
+
+
+# Arrays like those of a call before need no more than its kernel.
+_METHODS = {**operators(), "__matmul__": method_of_two("matmul", Tensor.__matmul__)}
+for _name, _method in _METHODS.items():
+    setattr(Tensor, _name, _method)
+_ONE_AXIS = {int, type(None)}
+_REVERSED = [tuple(range(order))[::-1] for order in range(65)]  # NumPy has no more
 
 
 def _rebuilt(name: str, shape: tuple[int, ...], facts: Facts, arrays: Any) -> Tensor:

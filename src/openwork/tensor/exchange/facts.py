@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from openwork.algebra.types import DType, Number, number
 from openwork.format.formats import Format, dense
@@ -32,6 +32,12 @@ class Facts:
 
     def __reduce__(self) -> tuple[type[Facts], tuple[object, ...]]:
         return Facts, (self.format, self.dtype, self.key)  # another process hashes differently
+
+    @cached_property
+    def reversed(self) -> Facts:
+        """The facts of the tensor with its modes reversed."""
+        modes = tuple(range(self.format.ndim))[::-1]
+        return Facts(self.format.permuted(modes), self.dtype, self.key)
 
     @property
     def fill(self) -> Number:

@@ -14,12 +14,16 @@ import numpy as np
 
 from openwork.algebra import operators as ops
 from openwork.errors import ParseError, ShapeError
+from openwork.tensor.eager import KERNELS
+from openwork.tensor.elementwise import operation
 from openwork.tensor.exchange.numpy_functions import implements
 from openwork.tensor.functions.einsum import einsum
 from openwork.tensor.rearrange.broadcast import check_axes
 from openwork.tensor.rearrange.shape import flipped, joined, rolled, tiled, triangle
 from openwork.tensor.reductions import REDUCTIONS
 from openwork.tensor.tensor import Tensor
+
+_SELECT = operation(ops.SELECT)
 
 
 def as_tensor(obj: Any) -> Tensor:
@@ -172,6 +176,10 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     >>> where(A > 1, A, 0).nnz
     2
     """
+    if isinstance(condition, Tensor):
+        again = KERNELS.again(type(condition), _SELECT, (condition, x, y))
+        if again is not None:
+            return again
     chosen = as_tensor(condition)
     if x is None and y is None:
         return chosen.nonzero()

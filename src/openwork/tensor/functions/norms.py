@@ -10,6 +10,7 @@ import numpy as np
 from openwork.algebra import operators as ops
 from openwork.algebra.entries import Complex, Entry, Quaternion
 from openwork.errors import ParseError, ShapeError
+from openwork.tensor.again import once_more
 from openwork.tensor.exchange.numpy_functions import implements
 from openwork.tensor.functions.join import as_tensor, outer, tensordot
 from openwork.tensor.functions.sorted import count_nonzero
@@ -90,6 +91,10 @@ def matrix_norm(x: Any, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
 @implements(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """A norm of a vector, a matrix, or along modes, as `numpy.linalg.norm` has them."""
+    if axis is None and ord is None and not keepdims and isinstance(x, Tensor):
+        again = once_more(("length", None), x)
+        if again is not None:
+            return again
     given = as_tensor(x)
     if axis is None and ord is None:
         return vector_norm(given, keepdims=keepdims)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from ctypes import addressof, c_char
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +19,18 @@ from openwork.algebra.types import BOOL, DType, Number, as_element, holds
 from openwork.format.formats import dense
 from openwork.index.nodes import TensorVar
 from openwork.loops.plan.assembly import Append
-from openwork.runtime.host.launch import BoundBroken, Executable, PositionOverflow, threads_for
+from openwork.runtime.host.direct import KINDS, direct
+from openwork.runtime.host.launch import (
+    WATCHED_ABOVE,
+    BoundBroken,
+    Executable,
+    PositionOverflow,
+    threads_for,
+)
 from openwork.runtime.memory import address, allocate, zeros
 from openwork.runtime.storage import Array, Storage, room_of
 from openwork.tensor.kernel.binding import Binder, Binding
 
-_from_buffer = c_char.from_buffer
 # Results below this many bytes are not checked against free memory.
 _UNCOUNTED = 1 << 16
 
@@ -85,9 +92,9 @@ class Repeated(ABC):
         return None
 
     def detached(
-        self, given: Sequence[Storage], numbers: Sequence[bool], result: Storage
+        self, given: Sequence[Storage], numbers: Sequence[bool], made: Any
     ) -> Detached | None:
-        """The call for any arrays like `given`, which `result` was made from.
+        """The call for any arrays like `given`, which the operand `made` was made from.
 
         `numbers`: which of them will be given as numbers. None if more than their shapes matters,
         or this call had others: another thread may have been faster.
@@ -195,8 +202,9 @@ class Warm(Repeated):
         return out
 
     def detached(
-        self, given: Sequence[Storage], numbers: Sequence[bool], result: Storage
+        self, given: Sequence[Storage], numbers: Sequence[bool], made: Any
     ) -> Detached | None:
+        result = made.storage
         same = self._binding.shapes == tuple([storage.shape for storage in given])
         if not same or self._binding.shape != result.shape or not result.alike:
             return None
@@ -212,7 +220,7 @@ class Warm(Repeated):
             self._steps,
             self._zeroed,
             [each.dtype if alone else None for each, alone in zip(given, numbers, strict=True)],
-            result,
+            made,
         )
 
     def _apart(self, first: int, last: int, changed: Sequence[tuple[int, int]]) -> bool:
@@ -328,8 +336,8 @@ class Warm(Repeated):
 class Detached:
     """Repeats a call with any arrays of the same shapes and element types.
 
-    All that is left to do is to allocate the result, put addresses into the kernel's arguments, and
-    run it.
+    All that is left to do is to allocate the result, and to run the kernel. On a thousand elements
+    Python takes longer than the kernel, so objects are made without their constructors.
 
     Args:
         executable: the kernel.
@@ -338,7 +346,7 @@ class Detached:
         steps: an upper estimate of loop iterations.
         zeroed: whether it adds to a result of zeros.
         numbers: the element type of operands that are given as numbers, None for arrays.
-        result: a result of the kernel; others differ from it in their values alone.
+        made: a result of the kernel; others differ from it in their values alone.
     """
 
     def __init__(
@@ -349,57 +357,74 @@ class Detached:
         steps: float,
         zeroed: bool,
         numbers: Sequence[DType | None],
-        result: Storage,
+        made: Any,
     ) -> None:
+        like = made.storage
         self._executable, self._sizes, self._work, self._steps = executable, sizes, work, steps
         self._numbers = tuple(numbers)
-        self._count, self._dtype = result.values.size, result.values.dtype
-        small = result.values.nbytes < _UNCOUNTED
+        self._count, self._dtype = like.values.size, like.values.dtype
+        small = like.values.nbytes < _UNCOUNTED
         self._allocate: Any = np.empty if small else allocate
         if zeroed:
             self._allocate = np.zeros if small else zeros
-        facts = ("shape", "format", "dtype", "levels", "fill", "borrowed")
-        self._facts = {name: getattr(result, name) for name in facts} | {"alike": result.alike}
-        self._sized: tuple[int, Any] = (0, None)  # the number of threads, and the sizes of a call
-        self._frames: list[Any] = []  # arguments of finished calls, for reuse
+        self._like = like.shape, like.format, like.dtype, like.levels, like.alike
+        self._facts = made._facts
+        self._runs: dict[int, Any] = {}  # what runs the kernel, by the number of threads
+        self._latest: tuple[int, Any] = (0, None)
 
-    def __call__(self, given: list[Any]) -> Storage | None:
-        """The result for operands at these addresses, or of these values.
+    def __call__(self, kind: type[Any], first: Any, second: Any = None, *more: Any) -> Any:
+        """The result, a `kind` of operand, for arrays and numbers.
 
-        None if a number does not fit into its type. The list is used up.
+        None if a number does not fit into its type, or the kernel refuses: who calls does so again
+        in full, and finds what is wrong.
         """
         values = self._allocate(self._count, self._dtype)
-        where = addressof(_from_buffer(values)) if self._count else 0
-        # Pop and append are atomic, so threads may call concurrently.
-        try:
-            frame, cells = self._frames.pop()
-        except IndexError:
-            frame, cells = self._frame()
-        for n, cell, at in cells:
-            if not holds(cell.dtype, given[n]):
-                return None
-            cell[0] = given[n]
-            given[n] = at
-        given.append(where)
-        frame[1:] = given
-        threads, (known, sizes) = threads_for(self._work), self._sized
+        threads = threads_for(self._work)
+        known, run = self._latest
         if threads != known:
-            sizes = self._executable.sizes(threads, 0, self._sizes)
-            self._sized = (threads, sizes)
-        self._executable.call(frame, sizes, self._steps)
-        self._frames.append((frame, cells))
-        made = object.__new__(Storage)  # its constructor takes as long as a small kernel
-        facts = self._facts.copy()
-        facts["values"], facts["pointers"] = values, (where,)
-        made.__dict__ = facts
+            run = self._with_threads(threads)
+        if second is None:
+            status = run(first, values)
+        elif more:
+            status = run(first, second, *more, values)
+        else:
+            status = run(first, second, values)
+        if status:
+            return None
+        made, storage = _new(kind), _new(Storage)
+        storage.shape, storage.format, storage.dtype, storage.levels, storage.alike = self._like
+        storage.values = values
+        made._shape, made._facts, made._storage = storage.shape, self._facts, storage
         return made
 
-    def _frame(self) -> tuple[Any, list[tuple[int, Array, int]]]:
-        """Arguments for a call; and for each that is a number, which it is, its memory, and where
-        that is."""
-        frame = self._executable.frame([0] * (len(self._numbers) + 1))
-        cells = [(n, np.zeros(1, type)) for n, type in enumerate(self._numbers) if type is not None]
-        return frame, [(n, cell, address(cell)) for n, cell in cells]
+    def _with_threads(self, count: int) -> Any:
+        """What runs the kernel on so many threads; kept, as another thread may be running it."""
+        found = self._runs.get(count)
+        if found is None:
+            sizes = self._executable.sizes(count, 0, self._sizes)
+            kinds = (*[None if each is None else str(each) for each in self._numbers], None)
+            # It ends before anybody could stop it, and no number needs a check.
+            if self._steps < WATCHED_ABOVE and {*kinds} <= KINDS.keys():
+                found = direct(self._executable._function, sizes, kinds, self._steps)
+            found = found or (partial(self._run_by_address, sizes), None)
+            found = self._runs.setdefault(count, found)
+        self._latest = count, found[0]
+        return found[0]
+
+    def _run_by_address(self, sizes: Any, *given: Any) -> int:
+        """Run the kernel through ctypes; 1 if a number does not fit."""
+        arrays: list[Array] = [*given]
+        for n, each in enumerate(self._numbers):
+            if each is not None:
+                if not holds(each, given[n]):
+                    return 1
+                arrays[n] = np.array([given[n]], each)
+        frame = self._executable.frame([address(array) for array in arrays])
+        self._executable.call(frame, sizes, self._steps)
+        return 0
+
+
+_new: Any = object.__new__
 
 
 class WarmAppended(Repeated):

@@ -7,22 +7,24 @@ a sparse tensor the window is applied level by level, so a row is found without 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from operator import index
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from openwork.algebra.entries import Entry
 from openwork.errors import ParseError, ShapeError
+from openwork.format.formats import Format
 from openwork.frozen import frozen
-from openwork.runtime.storage import Array, Storage
+from openwork.runtime.storage import Array, Levels, Storage, array_type
 from openwork.tensor.convert.pack import differs, to_dense
 from openwork.tensor.exchange.facts import Facts, facts_of_rows
 from openwork.tensor.exchange.records import as_records
 from openwork.tensor.rearrange.shape import of_array, on_device_of, packed, raveled, unraveled
 
 Shape = tuple[int, ...]
+T = TypeVar("T")
 
 _ENDS = {int, type(None)}
 
@@ -61,19 +63,62 @@ class Selection:
         return tuple(found)
 
 
-def window(storage: Storage, subscript: Any) -> tuple[Storage, Facts] | None:
-    """The elements of an array in memory that usual subscripts name, in little time.
+def window(kind: type[T], storage: Storage, subscript: Any) -> T | None:
+    """The elements of an array in memory that usual subscripts name, as a `kind` of operand.
 
-    None where `select` has more to do.
+    None where `select` has more to do. A loop over elements is not to wait for constructors.
     """
-    if storage.alike is None or not _is_usual(subscript, storage.shape):
+    like = storage.alike
+    if like is None:
+        return None
+    made: Any = _new(kind)
+    made._storage = found = _new(Storage)
+    found.dtype = storage.dtype
+    if type(subscript) is int and len(storage.shape) == 1:
+        if not -storage.shape[0] <= subscript < storage.shape[0]:
+            return None
+        found.values = values = np.empty(1, storage.dtype)
+        values[0] = storage.values[subscript]
+        if like.element is None:
+            facts, format, levels = _rows_like(storage.dtype, 0)
+            like.element = facts, format, levels, array_type(storage.dtype, (), ())
+        made._facts, found.format, found.levels, found.alike = like.element
+        made._shape = found.shape = ()
+    else:
+        array = _rows(storage, subscript)
+        if array is None:
+            return None
+        made._facts, found.format, found.levels = _rows_like(storage.dtype, array.ndim)
+        found.values = array if array.ndim == 1 else array.reshape(-1)
+        made._shape = found.shape = array.shape
+    window: T = made
+    return window
+
+
+_new: Any = object.__new__
+
+
+def _rows(storage: Storage, subscript: Any) -> Array | None:
+    """The array that a usual subscript names, if it is contiguous."""
+    if len(storage.shape) == 1 and type(subscript) is slice and _is_plain(subscript):
+        return storage.values[subscript]
+    if not _is_usual(subscript, storage.shape):
         return None
     whole = storage.values if len(storage.shape) == 1 else to_dense(storage)
     array = np.asarray(whole[subscript])
-    if not array.flags.c_contiguous:
-        return None
-    facts = facts_of_rows(storage.dtype, array.ndim)
-    return storage.rows(array, facts.format), facts
+    return array if array.flags.c_contiguous else None
+
+
+@lru_cache(maxsize=256)
+def _rows_like(dtype: Any, order: int) -> tuple[Facts, Format, Levels]:
+    """What all arrays of numbers by rows have in common: facts, format, and no index arrays."""
+    facts = facts_of_rows(dtype, order)
+    return facts, facts.format, ({},) * order
+
+
+def _is_plain(item: slice) -> bool:
+    """Whether a slice is of neighbours, between integers."""
+    return item.step is None and type(item.start) in _ENDS and type(item.stop) in _ENDS
 
 
 def select(storage: Storage, subscript: Any, name: str) -> Storage:
@@ -144,7 +189,7 @@ def _is_usual(subscript: Any, shape: Shape) -> bool:
         return False
     for item, extent in zip(items, shape, strict=False):
         if type(item) is slice:
-            if item.step is not None or not {type(item.start), type(item.stop)} <= _ENDS:
+            if not _is_plain(item):
                 return False
         elif type(item) is not int or not -extent <= item < extent:
             return False
