@@ -145,6 +145,63 @@ class KernelStore:
 
 
 KERNELS = KernelStore()
+_find = KERNELS.ready.get
+
+
+# Calls of plain arrays again. On a thousand elements a kernel takes less time than a few frames of
+# Python, so that operators and reductions look here first, and go the general way otherwise.
+
+
+def method_of_two(
+    what: Hashable, general: Callable[..., Any], turned: bool = False
+) -> Callable[..., Any]:
+    """A method that computes `what`, or calls `general` where it was not computed like this before.
+
+    `turned`: the other operand stands on the left.
+    """
+
+    def method(self: Any, other: Any) -> Any:
+        mine, kind, made = self._storage, type(self), None
+        if mine is None:
+            return general(self, other)
+        if type(other) is kind:
+            theirs = other._storage
+            if theirs is not None:
+                call = _find((what, mine.alike, theirs.alike))
+                if call is not None:
+                    made = call(kind, mine.values, theirs.values)
+        elif type(other) in _NUMBERS:
+            if turned:
+                call = _find((what, type(other), mine.alike))
+                if call is not None:
+                    made = call(kind, other, mine.values)
+            else:
+                call = _find((what, mine.alike, type(other)))
+                if call is not None:
+                    made = call(kind, mine.values, other)
+        return general(self, other) if made is None else made
+
+    method.__doc__ = general.__doc__
+    return method
+
+
+def once_more(what: Hashable, operand: T) -> T | None:
+    """`what` of one plain array, if there was one like it before."""
+    storage = operand._storage
+    call = None if storage is None else _find((what, storage.alike))
+    made: T | None = None if call is None else call(type(operand), storage.values)  # type: ignore[union-attr]
+    return made
+
+
+def mean_once_more(operand: T, axis: int | None) -> T | None:
+    """As `once_more`, of a mean, which is a sum divided by a number."""
+    storage = operand._storage
+    call = None if storage is None else _find((("mean", axis), storage.alike, float))
+    if call is None or storage is None:
+        return None
+    count = storage.values.size if axis is None else storage.shape[axis]
+    made: T | None = call(type(operand), storage.values, float(count))
+    return made
 
 
 def operand_name(position: int) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from inspect import isfunction
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from openwork.algebra.entries import Entry, widest
 from openwork.algebra.meaning import has_records
 from openwork.algebra.operators import BUILTIN, Op
+from openwork.algebra.overloads import Overloaded
 from openwork.algebra.types import (
     SUPPORTED,
     DType,
@@ -27,7 +29,16 @@ from openwork.format.formats import dense
 from openwork.index.nodes import Access, Apply, Expr, Literal, Parameter, apply, check_natural
 from openwork.index.terms import as_expr
 from openwork.runtime.storage import Storage
-from openwork.tensor.eager import KERNELS, Result, around, called, run, stand_in, variables
+from openwork.tensor.eager import (
+    KERNELS,
+    Result,
+    around,
+    called,
+    method_of_two,
+    run,
+    stand_in,
+    variables,
+)
 from openwork.tensor.exchange.facts import Facts, facts_for
 from openwork.tensor.operand import Operand
 from openwork.tensor.rearrange.broadcast import broadcast
@@ -223,3 +234,23 @@ def _check_fits(value: Number, dtype: DType) -> None:
             code="E112",
             hint="convert the tensor first: A.astype('int64')",
         )
+
+
+# Python's signs
+
+
+class _Sign(Overloaded[Any]):
+    """Says which operator one of Python's signs applies."""
+
+    def __openwork_apply__(self, op: Op, args: Sequence[object]) -> tuple[Op, Sequence[object]]:
+        return op, args
+
+
+def operators() -> dict[str, Callable[..., Any]]:
+    """The methods of Python's signs on two operands, by name: `__add__`, `__radd__`, ..."""
+    sign, made = _Sign(), {}
+    for name, method in vars(Overloaded).items():
+        if isfunction(method) and method.__code__.co_varnames[:2] == ("self", "other"):
+            op, args = method(sign, None)
+            made[name] = method_of_two(operation(op), method, turned=args[0] is None)
+    return made

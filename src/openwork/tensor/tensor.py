@@ -31,13 +31,6 @@ from openwork.index.nodes import Access, Apply, Assignment, Expr
 from openwork.index.terms import Single, Term, any_terms, applied, as_expr, as_variable, element
 from openwork.runtime.gpu.cuda import DeviceStorage
 from openwork.runtime.storage import Array, Storage, as_complex
-from openwork.tensor.again import (
-    function_once_more,
-    mean_once_more,
-    method_of_two,
-    once_more,
-    operators,
-)
 from openwork.tensor.arithmetic import matmul, matmul_again
 from openwork.tensor.convert.convert import convert
 from openwork.tensor.convert.pack import to_numbers, unpack
@@ -45,8 +38,8 @@ from openwork.tensor.draw.cells import MOST_CELLS
 from openwork.tensor.draw.html import tensor_html
 from openwork.tensor.draw.svg import draw_svg
 from openwork.tensor.draw.text import draw, summary
-from openwork.tensor.eager import KERNELS, assign
-from openwork.tensor.elementwise import ARGUMENTS, NUMBERS, elementwise, operation
+from openwork.tensor.eager import KERNELS, assign, mean_once_more, method_of_two, once_more
+from openwork.tensor.elementwise import ARGUMENTS, NUMBERS, elementwise, operation, operators
 from openwork.tensor.exchange.elsewhere import instead_of_attribute
 from openwork.tensor.exchange.export import to_array, to_coo, to_cupy, to_scipy, to_torch
 from openwork.tensor.exchange.facts import Facts, facts_of
@@ -61,7 +54,7 @@ from openwork.tensor.rearrange.shape import diagonal, reshaped, without_fill
 from openwork.tensor.recorded import Record, Recorded, compute
 from openwork.tensor.reductions import Axis, arg_extreme, mean, reduction, trace, variance
 from openwork.tensor.statement import Statement
-from openwork.tensor.ufuncs import by_function, by_ufunc
+from openwork.tensor.ufuncs import by_function, by_ufunc, function_once_more
 
 
 class Tensor(Overloaded["Tensor"], Operand):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from inspect import Parameter, signature
 from typing import Any
@@ -12,6 +12,8 @@ from scipy import sparse
 
 from openwork.algebra.operators import UFUNCS
 from openwork.errors import ParseError
+from openwork.tensor.eager import once_more
+from openwork.tensor.elementwise import operation
 from openwork.tensor.exchange.numpy_functions import FUNCTIONS, IsSparse
 from openwork.tensor.operand import Operand
 from openwork.tensor.reductions import REDUCTIONS
@@ -22,6 +24,18 @@ _REDUCING = {
 }
 # What accumulates by an operator, as in `np.add.accumulate`.
 _RUNNING: dict[np.ufunc, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
+
+
+# Universal functions of one array that are operators, also of dense tensors.
+_FUNCTIONS: dict[np.ufunc, Hashable] = {
+    ufunc: operation(op) for ufunc, op in UFUNCS.items() if ufunc.nin == 1 and not op.real
+}
+
+
+def function_once_more(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
+    """As `once_more`, of one of NumPy's universal functions."""
+    what = _FUNCTIONS.get(ufunc)
+    return None if what is None else once_more(what, inputs[0])
 
 
 def by_ufunc(

@@ -10,7 +10,7 @@ import numpy as np
 from openwork.algebra import operators as ops
 from openwork.algebra.entries import Complex, Entry, Quaternion
 from openwork.errors import ParseError, ShapeError
-from openwork.tensor.again import once_more
+from openwork.tensor.eager import once_more
 from openwork.tensor.exchange.numpy_functions import implements
 from openwork.tensor.functions.join import as_tensor, outer, tensordot
 from openwork.tensor.functions.sorted import count_nonzero
