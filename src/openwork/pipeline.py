@@ -30,6 +30,7 @@ from openwork.program.device.host import on_device, with_statuses, without_unrea
 from openwork.program.device.tidied import tidied
 from openwork.program.device.verify import verify_device
 from openwork.program.device.wide_loads import with_streamed_loads, with_wide_loads
+from openwork.program.extremes import in_ranges
 from openwork.program.gpu_nodes import DeviceProgram
 from openwork.program.lower.base.specialization import Specialization
 from openwork.program.lower.kernel import Lowered, lower_plan
@@ -179,6 +180,7 @@ def to_c(program: Program, trace: Trace) -> tuple[Program, str]:
     program = _pass("simplified.c", simplify, program, trace)
     program = _pass("vectorized.c", vectorize, program, trace)
     program = _pass("chains.c", in_chains, program, trace)
+    program = _pass("ranges.c", in_ranges, program, trace)
     program = _pass("tidied.c", tidy, program, trace)
     return program, trace.run(
         "kernel.c", lambda: render(program), lambda _: render(program, words=program.words)

@@ -383,6 +383,10 @@ def _first_equal(operand: Operand, extreme: Operand, modes: Modes) -> Operand:
     (axis,) = modes.axes
     (var,) = variables(modes.axes)
     sparse = not operand.format.is_dense
+    what = "first", axis
+    again = None if sparse else KERNELS.again(Operand, what, (operand, extreme))
+    if again is not None:
+        return again
 
     def build(accesses: Sequence[Access]) -> Result:
         element, wanted, *stored = accesses
@@ -398,7 +402,7 @@ def _first_equal(operand: Operand, extreme: Operand, modes: Modes) -> Operand:
     every = tuple(range(modes.order))
     layout = Layout((every, modes.kept, *[every] * sparse), modes.kept, ((), (), *[()] * sparse))
     operands = (operand, extreme, *([pattern(operand)] if sparse else []))
-    return run(("first", axis), layout, operands, build)
+    return run(what, layout, operands, build, () if sparse else called(what, operands))
 
 
 def _first_absent(storage: Storage, modes: Modes) -> Storage:

@@ -7,7 +7,7 @@ after the other as if they were one.
 from __future__ import annotations
 
 from openwork.errors import ScheduleError
-from openwork.index.nodes import Access, IndexVar
+from openwork.index.nodes import Access, Expr, IndexVar
 from openwork.loops.absent import restrict
 from openwork.loops.plan.assembly import accesses_of
 from openwork.loops.plan.nest import Path, paths
@@ -35,22 +35,32 @@ def _summed(path: Path) -> Access | None:
     """The operand whose entries are summed to one number, in the order of its levels, if any."""
     assign = path.assign
     op, found = assign.op, list(dict.fromkeys(accesses_of(assign.rhs)))
-    if assign.lhs.vars or op is None or not (op.commutes and op.associates) or len(found) != 1:
+    if assign.lhs.vars or op is None or not (op.commutes and op.associates):
         return None
-    (access,) = found
-    if not access.level_vars:
+    walked = [access for access in found if access.level_vars]
+    if len(walked) != 1:
         return None
+    (access,) = walked
     if assign.lhs.dtype.kind not in "fiu" or access.level_vars != tuple(path.variables):
         return None
-    within = sum(node == access for node in walk(assign.rhs)) * len(access.vars)
-    named = sum(isinstance(node, IndexVar) for node in walk(assign.rhs))
+    if not vars_of(access):
+        return None
+    if all(level.full for level in access.tensor.format.levels):
+        # What is exact in any order may depend on the place, as where an extreme is.
+        return access if op.idempotent or _is_alone(access, assign.rhs) else None
     last = access.tensor.format.levels[-1]
     runs = last.full or (last.compact and not last.strided and not last.locates)
-    if named != within or not vars_of(access) or not runs:
+    if not runs or not _is_alone(access, assign.rhs):
         return None
     # Absent entries that take part are counted row by row.
-    full = all(level.full for level in access.tensor.format.levels)
-    return access if full or restrict(assign, [access]) is None else None
+    return access if restrict(assign, [access]) is None else None
+
+
+def _is_alone(access: Access, rhs: Expr) -> bool:
+    """Whether an expression reads this access and nothing else, variables included."""
+    within = sum(node == access for node in walk(rhs)) * len(access.vars)
+    named = sum(isinstance(node, IndexVar) for node in walk(rhs))
+    return named == within and set(accesses_of(rhs)) == {access}
 
 
 def _along_positions(draft: Draft, access: Access, cpu: Cpu) -> Draft:
