@@ -4,7 +4,8 @@ A graph is its adjacency matrix, A(i,j) the weight of the edge from i to j.
 
     q(j) = f(i) * A(i,j)    min_first    BFS: who can be reached from the frontier f
     q(j) = f(i) * A(i,j)    min_plus     SSSP: distances by way of those that became shorter
-    q(j) = B(j,i) * x(i)                 both, from all vertices, where B is A transposed
+    q(j) = B(j,i) * x(i)                 SSSP from all vertices, where B is A transposed
+    q(j) = l(j) + B(j,i) * x(i)   min_second   BFS from all vertices: their levels l, and x = l + 1
     m(i) = A(i,j) * f(j)    min_second   components: the least label among the neighbours
     t = L(i,j) * L(i,k) * L(j,k)  plus_pair    triangles: each once, from its largest corner
     y(i) = A(j,i) * s(j)                 PageRank
@@ -35,6 +36,7 @@ VECTOR = ow.CSF(1)
 # A frontier with more than this part of the edges is pulled into all vertices at once; so is every
 # one of a graph with so few edges that all are read before a frontier has become a tensor.
 MANY, FEW = 0.05, 500_000
+FAR = 1 << 30  # the level of vertices that are not reached
 
 
 def sparse_vector(places: Integers, values: Any, size: int) -> ow.Tensor:
@@ -79,6 +81,14 @@ class Graph:
             self.kernels[f"into {semiring}"] = statement.compile()
         return self.kernels[f"into {semiring}"]
 
+    @cached_property
+    def steps(self) -> ow.Kernel[ow.Tensor]:
+        """The least of every vertex's own number and those along its edges."""
+        l, x, q = (ow.tensor(np.zeros(self.size, np.int32)) for _ in "lxq")
+        text = "q(j) = l(j) + B(j,i) * x(i)"
+        statement = ow.parse(text, q=q, l=l, B=self.back, x=x, semiring="min_second")
+        return statement.compile()
+
     def pulls(self, frontier: Integers) -> bool:
         """Whether all vertices look back, rather than a frontier ahead."""
         edges = self.A.nnz
@@ -88,23 +98,23 @@ class Graph:
 def bfs(graph: Graph, source: int) -> Integers:
     """How many edges are between `source` and each vertex; -1 for those that are not reached.
 
-    The direction follows the frontier: its few edges are pushed along, or all vertices that are not
-    reached yet look for a neighbour in it.
+    The direction follows the frontier: its few edges are pushed along, or all vertices look for a
+    neighbour that is nearer.
     """
-    level = np.full(graph.size, -1, np.int32)
+    level = np.full(graph.size, FAR, np.int32)
     level[source] = 0
     frontier, depth = np.array([source], np.int32), 0
     while len(frontier):
         depth += 1
         if graph.pulls(frontier):
-            here = (level == depth - 1).view(np.int8)
-            reached = graph.into("max_second", "int8")(x=here).to_numpy() > 0
-            frontier = np.flatnonzero(reached & (level < 0)).astype(np.int32)
+            nearer = graph.steps(l=level, x=level + 1).to_numpy()
+            frontier, level = np.flatnonzero(nearer < level), nearer
         else:
             f = sparse_vector(frontier, np.ones(len(frontier)), graph.size)
             (places,), _ = graph.along("min_first")(f=f).to_coo()
-            frontier = places[level[places] < 0]
-        level[frontier] = depth
+            frontier = places[level[places] == FAR]
+            level[frontier] = depth
+    level[level == FAR] = -1
     return level
 
 

@@ -304,3 +304,14 @@ def test_a_name_when_somebody_asks() -> None:
     one, other = a + a, a + a
     assert other.name != one.name == one.name and one.T.name == f"{one.name}_T"
     assert pickle.loads(pickle.dumps(one)).name == one.name  # noqa: S301
+
+
+@pytest.mark.parametrize("name", ["expm1", "sinh", "isnan", "frexp"])
+def test_functions_that_are_numpys_own(name: str) -> None:
+    function, array = getattr(np, name), np.linspace(-2, 2, 12, dtype="float32").reshape(3, 4)
+    for given in (array, array.T, array[:0], array[0, 0], array.astype("int8")):
+        made, expected = function(ow.tensor(given)), function(given)
+        pairs = zip(made, expected, strict=True) if name == "frexp" else [(made, expected)]
+        for one, other in pairs:
+            np.testing.assert_array_equal(np.asarray(one), other)
+    np.testing.assert_array_equal(array, np.linspace(-2, 2, 12, dtype="float32").reshape(3, 4))

@@ -12,10 +12,12 @@ from scipy import sparse
 
 from openwork.algebra.operators import UFUNCS
 from openwork.errors import ParseError
+from openwork.runtime.memory import allocate
 from openwork.tensor.eager import once_more
 from openwork.tensor.elementwise import operation
 from openwork.tensor.exchange.numpy_functions import FUNCTIONS, IsSparse
 from openwork.tensor.operand import Operand
+from openwork.tensor.rearrange.shape import of_array
 from openwork.tensor.reductions import REDUCTIONS
 
 # What reduces by an operator, as in `np.add.reduce`.
@@ -93,9 +95,24 @@ def _called(tensor: Any, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
             hint="ow.operator defines one; there are "
             + ", ".join(sorted(each.__name__ for each in UFUNCS)),
         )
+    if len(inputs) == 1 and inputs[0].storage.alike:
+        own = _in_place(ufunc, inputs[0])
+        if own is not None:
+            return own
     arrays = [np.asarray(each) for each in inputs]
     result = ufunc(*arrays)
     return tensor.wrap(result) if not isinstance(result, tuple) else result
+
+
+def _in_place(ufunc: np.ufunc, tensor: Any) -> Any:
+    """A function of an array that keeps its type, by NumPy: into memory as tensors have it, so
+    that the result is not copied. None for other functions."""
+    given: Any = tensor.to_numpy()
+    char = given.dtype.char
+    if ufunc.nout > 1 or f"{char}->{char}" not in ufunc.types:
+        return None
+    out = allocate(given.size, given.dtype).reshape(given.shape)
+    return tensor.of(of_array(ufunc(given, out=out), tensor.storage))
 
 
 def _all_dense(inputs: Sequence[Any]) -> bool:
