@@ -103,7 +103,8 @@ def bfs(graph: Graph, source: int) -> Integers:
     """
     level = np.full(graph.size, FAR, np.int32)
     level[source] = 0
-    frontier, depth = np.array([source], np.int32), 0
+    frontier: Integers = np.array([source], np.int32)
+    depth = 0
     while len(frontier):
         depth += 1
         if graph.pulls(frontier):
