@@ -139,3 +139,26 @@ def test_slices_below_rows_that_are_searched() -> None:
     stmt = ow.parse("y(i) = X(i,j,k)", y=y, X=X).fuse("j", "k", "g").fuse("i", "g", "f")
     with pytest.raises(ow.ScheduleError, match="do not come in the order of the level Compressed"):
         stmt.pos("f", "p", "X")
+
+
+GROUPED = (
+    "order(i,j), split(i,block,warp,128), pos(j,p,A(i,j)), split(p,p0,p1,2), "
+    "order(block,warp,p1,p0), parallelize(block,GPUBlock,NoRaces), "
+    "parallelize(warp,GPUWarp,NoRaces), "
+    "parallelize(p1,GPUGroup,NoRaces,group_size=2,reduction=parallel)"
+)
+
+
+@pytest.mark.parametrize("format", ["ELL", "SELL(8)", "SELL(4, 20)", "DIA", "bitmap"])
+@pytest.mark.parametrize(
+    ("target", "schedule"),
+    [("cpu", "pos(j,p,A), split(p,p0,p1,2), reorder(p1,p0)"), ("cuda-emulated", GROUPED)],
+)
+def test_positions_within_a_row_that_is_known(format: str, target: str, schedule: str) -> None:
+    """Whether a place has an entry depends on its own row, whose loop is outside, not on row 0."""
+    rng = np.random.default_rng(0)
+    dense = np.where(rng.random((20, 15)) < 0.3, rng.random((20, 15)), 0)
+    dense[0] = 0
+    A, x = ow.tensor(dense, format=format, name="A"), ow.tensor(rng.random(15), name="x")
+    stmt = ow.parse("y(i) = A(i,j) * x(j)", y=ow.empty(20), A=A, x=x).schedule(schedule)
+    np.testing.assert_allclose(stmt.compile(target)().to_numpy(), dense @ x.to_numpy())

@@ -384,6 +384,7 @@ class Tracked:
         if driver.scattered:
             return Places(self.ctx, self.lower, driver).at(body, position, scope)
         everything = scope.bounds.ranges[relation.child]
+        outside = scope
         code, found, scope = places_above(
             self.ctx, access, driver.first, everything, position, scope
         )
@@ -391,12 +392,13 @@ class Tracked:
         chosen = self.ctx.provenance.roots_of(self._coordinates(written(body).vars, access))
         scope = replace(scope, whole=scope.whole and not chosen & set(variables))
         work = self.lower(at_each(variables, body), scope)
-        return block(*code, *more, self.where_occupied(driver, found[:-1], position, work))
+        parents = found[:-1] or (self.ctx.parent_place(access, driver.first, outside).position,)
+        return block(*code, *more, self.where_occupied(driver, parents, position, work))
 
     def where_occupied(
         self, driver: Driver, parents: Sequence[Expr | None], position: Expr, work: p.Block
     ) -> p.Block:
-        """`work`, if the level has an entry at the position."""
+        """`work`, if the level has an entry at the position; the last of `parents` has its run."""
         kind, view = driver.kinds[-1], self.ctx.view(driver.access, driver.last)
         parent = (parents[-1] if parents else None) or Value(0)
         occupied = kind.occupied(view, parent, position)
