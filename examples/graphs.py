@@ -36,7 +36,6 @@ VECTOR = ow.CSF(1)
 # A frontier with more than this part of the edges is pulled into all vertices at once; so is every
 # one of a graph with so few edges that all are read before a frontier has become a tensor.
 MANY, FEW = 0.05, 500_000
-FAR = 1 << 30  # the level of vertices that are not reached
 
 
 def sparse_vector(places: Integers, values: Any, size: int) -> ow.Tensor:
@@ -55,6 +54,7 @@ class Graph:
         self.A = ow.tensor(matrix, format=ow.CSR, name="A")
         self.size = self.A.shape[0]
         self.degrees: Integers = np.diff(matrix.indptr)
+        self.levels = np.int16 if self.size < 2**15 - 1 else np.int32  # of a vertex: below `size`
         self.kernels: dict[str, ow.Kernel[ow.Tensor]] = {}
         self.f = sparse_vector(np.zeros(1, np.int32), np.ones(1), self.size).rename("f")
 
@@ -84,9 +84,9 @@ class Graph:
     @cached_property
     def steps(self) -> ow.Kernel[ow.Tensor]:
         """The least of every vertex's own number and those along its edges."""
-        own, x, q = (ow.tensor(np.zeros(self.size, np.int32)) for _ in "lxq")
+        l, x, q = (ow.tensor(np.zeros(self.size, self.levels)) for _ in "lxq")
         text = "q(j) = l(j) + B(j,i) * x(i)"
-        statement = ow.parse(text, q=q, l=own, B=self.back, x=x, semiring="min_second")
+        statement = ow.parse(text, q=q, l=l, B=self.back, x=x, semiring="min_second")
         return statement.compile()
 
     def pulls(self, frontier: Integers) -> bool:
@@ -101,7 +101,8 @@ def bfs(graph: Graph, source: int) -> Integers:
     The direction follows the frontier: its few edges are pushed along, or all vertices look for a
     neighbour that is nearer.
     """
-    level = np.full(graph.size, FAR, np.int32)
+    far = graph.size  # of vertices that are not reached; no other is so far
+    level = np.full(graph.size, far, graph.levels)
     level[source] = 0
     frontier: Integers = np.array([source], np.int32)
     depth = 0
@@ -113,9 +114,9 @@ def bfs(graph: Graph, source: int) -> Integers:
         else:
             f = sparse_vector(frontier, np.ones(len(frontier)), graph.size)
             (places,), _ = graph.along("min_first")(f=f).to_coo()
-            frontier = places[level[places] == FAR]
+            frontier = places[level[places] == far]
             level[frontier] = depth
-    level[level == FAR] = -1
+    level[level == far] = -1
     return level
 
 
