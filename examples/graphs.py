@@ -84,9 +84,9 @@ class Graph:
     @cached_property
     def steps(self) -> ow.Kernel[ow.Tensor]:
         """The least of every vertex's own number and those along its edges."""
-        l, x, q = (ow.tensor(np.zeros(self.size, self.levels)) for _ in "lxq")
+        own, x, q = (ow.tensor(np.zeros(self.size, self.levels)) for _ in "lxq")
         text = "q(j) = l(j) + B(j,i) * x(i)"
-        statement = ow.parse(text, q=q, l=l, B=self.back, x=x, semiring="min_second")
+        statement = ow.parse(text, q=q, l=own, B=self.back, x=x, semiring="min_second")
         return statement.compile()
 
     def pulls(self, frontier: Integers) -> bool:
