@@ -25,6 +25,7 @@ STAGES = [
     "simplified.c",
     "vectorized.c",
     "chains.c",
+    "ranges.c",
     "tidied.c",
     "kernel.c",
 ]
@@ -57,7 +58,7 @@ def test_a_dump_has_every_stage_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     files = sorted(path.name for path in (tmp_path / "dump").iterdir())
     assert files == [f"{n:02d}-{stage}" for n, stage in enumerate(STAGES, 1)]
     assert "forall" in (tmp_path / "dump" / "03-loops.txt").read_text()
-    assert "int32_t kernel(" in (tmp_path / "dump" / "12-kernel.c").read_text()
+    assert "int32_t kernel(" in (tmp_path / "dump" / "13-kernel.c").read_text()
 
 
 @pytest.mark.parametrize(
