@@ -195,6 +195,7 @@ def test_bad_characters(read: Read) -> None:
         "E101: `?` is not index notation\n"
         "  y(i) = x(i) $$ ? 2\n"
         "                 ^\n"
+        "  hint: select(condition, yes, no) chooses\n"
         "E102: expected an operator or the end, found `2`\n"
         "  y(i) = x(i) $$ ? 2\n"
         "                   ^"

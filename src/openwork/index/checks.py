@@ -50,7 +50,7 @@ def check(assignment: Assignment) -> Assignment:
     """
     _check_depth(assignment)
     _check_names(assignment)
-    _check_result(assignment)
+    check_result(assignment)
     known = extents(assignment)
     _check_extents(assignment, known)
     _check_type(assignment)
@@ -159,7 +159,7 @@ def _check_names(assignment: Assignment) -> None:
             )
 
 
-def _check_result(assignment: Assignment) -> None:
+def check_result(assignment: Assignment) -> None:
     """The result is written once per coordinate, and not read."""
     lhs = assignment.lhs
     for access in _operands(assignment):

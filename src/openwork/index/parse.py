@@ -134,8 +134,17 @@ def tokens(text: str, faults: Faults) -> list[Token]:
 
 def _strange(start: int, stop: int, faults: Faults) -> None:
     found = faults.text[start:stop]
-    hint = "a product of matrices is A(i,k) * B(k,j)" if found == "@" else None
-    faults.add("E101", f"`{found}` is not index notation", start, stop, hint)
+    faults.add("E101", f"`{found}` is not index notation", start, stop, _OTHERWISE.get(found))
+
+
+# What stands elsewhere for what index notation writes otherwise.
+_OTHERWISE = {
+    "@": "a product of matrices is A(i,k) * B(k,j)",
+    ":": "a variable runs over a whole mode: A(i,j)",
+    "'": "a transpose has its variables the other way: A(j,i)",
+    "!": "`~` negates a condition",
+    "?": "select(condition, yes, no) chooses",
+}
 
 
 def parse_assignment(

@@ -18,7 +18,7 @@ from openwork.algebra.types import FLOAT64, Number, number
 from openwork.format.formats import CSF, Format, dense
 from openwork.format.levels import Compressed, Dense, Level
 from openwork.index.absence import without
-from openwork.index.checks import extents
+from openwork.index.checks import check_result, extents
 from openwork.index.nodes import (
     Absent,
     Access,
@@ -106,6 +106,7 @@ def inferred(
         format: of the result, if it is given.
         make: from name, shape and facts to an operand.
     """
+    check_result(assignment)
     lhs, rhs = assignment.lhs, assignment.rhs
     fill = fill_of(rhs) if zero is None else zero
     chosen = result_format(rhs, lhs.vars, fill) if format is None else format
