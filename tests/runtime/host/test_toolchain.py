@@ -200,7 +200,7 @@ def test_jumps_are_aligned_where_the_processor_is_picky(
       -mbranches-within-32B-boundaries) ;; -Wa,*) exit 1;; *) set -- "$@" "$a";; esac; done"""
     monkeypatch.setattr(toolchain, "jumps_are_picky", lambda: True)
     monkeypatch.setenv("OPENWORK_CC", str(wrapper(tmp_path / "cc", take)))
-    assert found().native[-1] == "-mbranches-within-32B-boundaries"
+    assert "-mbranches-within-32B-boundaries" in found().native
     # What an earlier version noted about the same compiler does not count.
     monkeypatch.setattr(toolchain, "jumps_are_picky", lambda: False)
     toolchain._found.clear()
@@ -214,6 +214,22 @@ def test_kernels_know_whether_gathers_are_slow(fast: bool, monkeypatch: pytest.M
     monkeypatch.setattr(toolchain, "gathers_are_fast", lambda: fast)
     toolchain._found.clear()
     assert ("-DSLOW_GATHERS" in found().native) is not fast
+    assert not (fast and any("gather" in flag for flag in found().native))
+
+
+@needs_cc
+@pytest.mark.parametrize("knows", ["*,^use_gather", "*,^use_gather_8parts", "none"])
+def test_compilers_are_told_of_slow_gathers_as_they_understand(
+    knows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = f"""n=$#; while [ $n -gt 0 ]; do a="$1"; shift; n=$((n - 1)); case "$a" in
+      -mtune-ctrl={knows}) ;; -mtune-ctrl=*) exit 1;; *) set -- "$@" "$a";; esac; done"""
+    monkeypatch.setattr(toolchain, "has_masked_gathers", lambda: True)
+    monkeypatch.setattr(toolchain, "gathers_are_fast", lambda: False)
+    monkeypatch.setenv("OPENWORK_CC", str(wrapper(tmp_path / "cc", take)))
+    told = [flag for flag in found().native if flag.startswith("-mtune-ctrl")]
+    assert [flag.endswith(knows[1:]) for flag in told] == ([] if knows == "none" else [True])
+    assert "-DSLOW_GATHERS" in found().native
 
 
 WARM = """

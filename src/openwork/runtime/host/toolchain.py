@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from importlib.util import find_spec
+from itertools import chain, product
 from pathlib import Path
 from typing import Literal, cast
 
@@ -280,8 +281,9 @@ def _probe(command: tuple[str, ...], mark: str) -> Toolchain | str:
     else:
         return f"it cannot preprocess an empty file: {answer}"
     kind = _kind(command, macros)
-    for jumps in _jump_flags():
-        extras = _accepted(command, kind, (*native, *jumps))
+    for tuned in product(_jump_flags(), _gather_flags()):
+        more = tuple(chain(*tuned))
+        extras = _accepted(command, kind, (*native, *more))
         if not isinstance(extras, str):
             break
     if isinstance(extras, str):
@@ -292,9 +294,9 @@ def _probe(command: tuple[str, ...], mark: str) -> Toolchain | str:
         kind=kind,
         version=version.stdout,
         cpu=hashlib.sha256(features.encode()).hexdigest(),
-        native=(*native, *_gather_flags(), *jumps),
+        native=(*native, *more),
         openmp=_OPENMP in extras,
-        pooled=_OPENMP in extras and _pooled(command, kind, (*native, *jumps, *extras)),
+        pooled=_OPENMP in extras and _pooled(command, kind, (*native, *more, *extras)),
         complex_fast=_COMPLEX in extras,
     )
     facts = asdict(found)
@@ -316,9 +318,20 @@ def _jump_flags() -> tuple[tuple[str, ...], ...]:
     return ((f"-Wa,{name}",), (name,), ()) if jumps_are_picky() else ((),)
 
 
-def _gather_flags() -> tuple[str, ...]:
-    """What makes vectors of elements that are loaded one by one, where that is faster."""
-    return ("-DSLOW_GATHERS",) if has_masked_gathers() and not gathers_are_fast() else ()
+def _gather_flags() -> tuple[tuple[str, ...], ...]:
+    """What makes vectors of elements that are loaded one by one, where that is faster.
+
+    gcc takes gathers for such vectors unless it is told that they are slow; the names of what it is
+    told changed with version 13.
+    """
+    if gathers_are_fast() or not has_masked_gathers():
+        return ((),)
+    ours, parts = "-DSLOW_GATHERS", "^use_gather_2parts,^use_gather_4parts"
+    return (
+        (ours, f"-mtune-ctrl={parts},^use_gather"),
+        (ours, f"-mtune-ctrl={parts},^use_gather_8parts"),
+        (ours,),
+    )
 
 
 def _kind(command: tuple[str, ...], macros: str) -> Kind:
