@@ -463,7 +463,11 @@ REFUSED = [
     (lambda q, b: entry.define("a", ["c"], mul=lambda x, y: x), "E112", "cannot stand"),
     (lambda q, b: entry.define("a", ["c"], mul=lambda x, y: (x.c, y.c)), "E112", "2 fields"),
     (lambda q, b: entry.define("a", ["c"], mul=lambda x, y: x.d), "E112", "the fields are c"),
-    (lambda q, b: entry.define("a", ["c"], mul=lambda x, y: np.sin(x.c)), "E112", "ow.sqrt"),
+    (
+        lambda q, b: entry.define("a", ["c"], mul=lambda x, y: np.spacing(x.c)),
+        "E112",
+        "ow.operator",
+    ),
     (
         lambda q, b: entry.define("a", ["c"], mul=lambda x, y: x.c - y.c),
         "E111",

@@ -174,6 +174,7 @@ def parse_assignment(
     openwork.errors.ParseError: E104: A has 2 modes, but 1 index variable is given
       y(i) = A(i) * z(j)
              ^^^^
+      hint: write A(i,j)
     E103: no tensor or function is called z
       y(i) = A(i) * z(j)
                     ^

@@ -26,8 +26,27 @@ int32_t kernel(void **arrays, int64_t *sizes) {
           const int64_t i_run_end = lesser(i_run + 512, i_limit);
           for (int64_t i = i_run; i < i_run_end; i++) {
             float sum = -__builtin_inff();
+            int64_t i_2_rest = a0[i];
+            if (a0[i + 1] - a0[i] >= 256) {
+              const int64_t i_2_each = (a0[i + 1] - a0[i]) / 4;
+              float sum1 = -__builtin_inff();
+              float sum2 = -__builtin_inff();
+              float sum3 = -__builtin_inff();
+              // 4 ranges at once
+#pragma omp simd reduction(lanes_max_float32 : sum) reduction(lanes_max_float32 : sum1) reduction(lanes_max_float32 : sum2) reduction(lanes_max_float32 : sum3)
+              for (int64_t i_2 = a0[i]; i_2 < a0[i] + i_2_each; i_2++) {
+                sum = max_float32(sum, a1[i_2]);
+                sum1 = max_float32(sum1, a1[i_2 + i_2_each]);
+                sum2 = max_float32(sum2, a1[i_2 + i_2_each * 2]);
+                sum3 = max_float32(sum3, a1[i_2 + i_2_each * 3]);
+              }
+              sum = max_float32(sum, sum1);
+              sum = max_float32(sum, sum2);
+              sum = max_float32(sum, sum3);
+              i_2_rest = a0[i] + i_2_each * 4;
+            }
 #pragma omp simd reduction(lanes_max_float32 : sum)
-            for (int64_t i_2 = a0[i]; i_2 < a0[i + 1]; i_2++) {
+            for (int64_t i_2 = i_2_rest; i_2 < a0[i + 1]; i_2++) {
               sum = max_float32(sum, a1[i_2]);
             }
             float sum_2 = 0.0f;

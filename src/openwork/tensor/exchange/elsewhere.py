@@ -128,11 +128,12 @@ def instead_of(name: str, ours: Sequence[str]) -> str:
     numpys = getattr(np, name, None)
     if numpys in FUNCTIONS or numpys in UFUNCS:
         return f"; np.{name} takes tensors"
-    near = [each for each in ours if each.lower() == name.lower()]
+    lower = {each.lower(): each for each in ours}
+    near = [each for each in lower if each == name.lower()]
     if numpys is None and not near:
-        near = difflib.get_close_matches(name, ours, 1, 0.7)
+        near = difflib.get_close_matches(name.lower(), lower, 1, 0.7)
     if near:
-        return f"; did you mean ow.{near[0]}?"
+        return f"; did you mean ow.{lower[near[0]]}?"
     if callable(numpys) and not isinstance(numpys, type):
         return f"; there is np.{name}, for arrays such as A.to_numpy()"
     if numpys is not None:
