@@ -87,7 +87,7 @@ fuzz-files: setup
 
 .PHONY: fuzz-arrays
 fuzz-arrays: setup guard-library ## corrupt one array at a time, on every way in, under the guarding allocator (N=20000)
-	OPENWORK_KEPT_BYTES=0 LD_PRELOAD=$(CURDIR)/build/guard.so OPENWORK_FUZZ_CASES=$(N) OPENWORK_FUZZ_SEED=$(or $(SEED),0) \
+	OPENWORK_TEST_TINYCC=0 OPENWORK_KEPT_BYTES=0 LD_PRELOAD=$(CURDIR)/build/guard.so OPENWORK_FUZZ_CASES=$(N) OPENWORK_FUZZ_SEED=$(or $(SEED),0) \
 	  $(PYTEST) -s -n $(JOBS) tests/tensor/exchange/test_arrays_fuzz.py
 
 .PHONY: array-api
@@ -133,7 +133,7 @@ guard-library:
 	$(CC) -O2 -shared -fPIC -o build/guard.so tests/guard/guard.c
 
 guard: setup guard-library ## run random cases under the guarding allocator
-	OPENWORK_KEPT_BYTES=0 LD_PRELOAD=$(CURDIR)/build/guard.so $(PYTEST) -n $(JOBS) -k "not gpu" \
+	OPENWORK_TEST_TINYCC=0 OPENWORK_KEPT_BYTES=0 LD_PRELOAD=$(CURDIR)/build/guard.so $(PYTEST) -n $(JOBS) -k "not gpu" \
 	  tests/random/test_property.py tests/found tests/program/lower/result tests/skeletons/test_listings.py tests/skeletons/test_random.py
 
 tsan: setup ## run parallel kernels, and injected races, under ThreadSanitizer (CASES=60, CLANG=)
