@@ -113,18 +113,22 @@ def search(
         >>> bool((best.kernel().to_numpy() == 1).all()) and best.speedup >= 1
         True
     """
-    if not isinstance(stmt, Statement):
-        raise ScheduleError(
-            f"{type(stmt).__name__} is no statement, which a search is for",
-            code="E303",
-            hint="ow.tune.search(ow.parse(text, A=A, x=x))",
-        )
+    _check_statement(stmt)
     settings = Settings(
         budget, over, target, uses, seed, memory, exhaustive, cold, dimensions(more), progress
     )
     made = Search.of(stmt, settings)
     known = None if again or settings.more else made.recalled()
     return made.run() if known is None else known
+
+
+def _check_statement(stmt: object) -> None:
+    if not isinstance(stmt, Statement):
+        raise ScheduleError(
+            f"{type(stmt).__name__} is no statement, which a search is for",
+            code="E303",
+            hint="ow.tune.search(ow.parse(text, A=A, x=x))",
+        )
 
 
 @dataclass
